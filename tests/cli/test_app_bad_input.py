@@ -20,13 +20,14 @@ BAD_TABLES = {
     "header only": ("a,b,y\n", "no rows"),
     "unknown label": (GOOD.replace("y", "z"), "no column 'y'"),
     "one class": (GOOD.replace("v", "u"), "one class only"),
-    "fractions as labels": (GOOD.replace("u", SECRET).replace("v", "1.5"), "holds fractions"),
+    "one number": (GOOD.replace("u", SECRET).replace("v", SECRET), "holds one number only"),
     "ragged": (GOOD + "1,2\n", "line 6 has 2 cells"),
     "no features": ("y\nu\nv\n", "no feature column"),
     "no header": (f"{SECRET},{SECRET},u\n1,2,v\n", "columns 1 and 2 have one name"),
 }
 # Without a schema every column must hold a number in every row.
 RAW_TABLES = {
+    "fractions as labels": (GOOD.replace("u", SECRET).replace("v", "1.5"), "holds fractions"),
     "nan": (GOOD.replace("9,8", f"nan,{SECRET}"), "column 'a' has a NaN"),
     "infinite": (GOOD.replace("9,8", "9,-inf"), "column 'b' has a NaN or infinite value in row 4"),
     "text feature": (GOOD.replace("9,8", f"9,x{SECRET}"), "column 'b' is not numeric (row 4)"),

@@ -75,6 +75,22 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
 # --- simulate ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("task", [[], ["--task", "regression"]])
+def test_simulation_infers_a_schema_and_that_the_label_is_a_number(capsys, task) -> None:
+    found = told(capsys, "simulate", "north.csv", "--label", "cost", *task, "--sites", 3)
+    assert found["task"] == "regression"
+    assert found["guarantee"] is None
+    assert found["r2"]["federated"] > 0.5
+
+
+def test_simulation_of_classes_infers_a_schema_for_texts_and_gaps(capsys) -> None:
+    text = Path("north.csv").read_text().splitlines()
+    Path("gaps.csv").write_text("\n".join([*text[:-1], ",".join(["", *text[-1].split(",")[1:]])]) + "\n")
+    found = told(capsys, "simulate", "gaps.csv", "--label", "ward", "--sites", 3)
+    assert 0.0 < found["federated"] <= 1.0
+    assert found["sites"] == 3
+
+
 def test_simulation_tells_errors_beside_the_mean_and_one_model(capsys: pytest.CaptureFixture[str]) -> None:
     found = told(capsys, "simulate", "north.csv", *BY_SCHEMA, "--sites", 3)
     errors = found["rmse"]

@@ -315,7 +315,7 @@ BAD = {
     "label all missing": ("a,b,y\n1,2,\n2,3,NA\n", "y", "label column 'y' is empty"),
     "only one class": ("a,b,y\n1,2,u\n2,3,u\n", "y", "'y' has one class only, at least two are needed"),
     "no feature left": ("a,b,y\n1,x,u\n1,x,v\n", "y", "no feature column is left"),
-    "fractions": (f"a,y\n1,{SECRET}\n2,1.5\n", "y", "'y' holds fractions"),
+    "one number": (f"a,y\n1,{SECRET}\n2,{SECRET}\n", "y", "'y' holds one number only"),
 }
 
 
@@ -370,7 +370,8 @@ def test_a_class_that_reads_like_a_gap_is_told(here: Path, capsys) -> None:
     [
         (["yes", "no", "Yes", "NO"], "4 classes, but 2 if upper and lower case"),
         (["yes", "no", "maybe"], None),
-        ([str(place) for place in range(40)], "is 'outcome' an amount?"),
+        ([str(place) for place in range(40)], "'outcome' has 40 different whole numbers: it is predicted as"),
+        ([str(place) for place in range(12)], "12 classes of whole numbers: is 'outcome' an amount?"),
         ([str(place) for place in range(10)], None),
     ],
 )
@@ -379,3 +380,45 @@ def test_a_strange_column_of_classes_is_told(here: Path, capsys, classes, said) 
     assert main(["fit", write(Path("t.csv"), table), "--label", "outcome"]) == 0
     told = capsys.readouterr().err
     assert said in told if said else "classes, but" not in told and "amount" not in told
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_rows_of_one_person_are_kept_together_in_an_estimate(here: Path, capsys, task: str) -> None:
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(60), 6)
+    effect = rng.integers(0, 2, 60)[person]
+    lines = [
+        f"{who + 7000},{x:.3f},{z:.3f},{y}"
+        for who, x, z, y in zip(
+            person,
+            *(rng.normal(size=(2, 60))[:, person] + 0.05 * rng.normal(size=(2, 360))),
+            effect,
+            strict=True,
+        )
+    ]
+    Path("t.csv").write_text("\n".join(["patient_id,x,z,y", *lines]) + "\n")
+    words = ["fit", "t.csv", "--label", "y", "--task", task, "--out", "m"]
+    found = {}
+    for person_option in ([], ["--person", "patient_id"]):
+        assert main([*words, *person_option, "--json"]) == 0
+        told = capsys.readouterr()
+        estimated = json.loads(told.out)["estimated"]
+        found[len(person_option)] = estimated.get("accuracy", -estimated.get("rmse", 0.0))
+        hint = "--person 'patient_id' keeps them together"
+        assert (hint in told.err) == (not person_option)
+    # No column says anything about the class of another person.
+    assert found[2] < found[0] - 0.05
+    assert main([*words, "--person", "patient_id"]) == 0
+    shown = capsys.readouterr().out
+    assert ("rows of persons that were left out" if task == "classification" else "other persons") in shown
+
+
+@pytest.mark.parametrize(("option", "layers"), [([], 1), (["--n-layers", "3"], 3)])
+def test_machines_of_a_table_have_one_layer_because_the_head_decides(here: Path, option, layers) -> None:
+    from onefold import io
+
+    write(Path("t.csv"), visits())
+    assert main(["fit", "t.csv", "--label", "outcome", "--out", "m", "--quiet", *option]) == 0
+    model = io.load("m")
+    assert model.estimator.n_layers == layers
+    assert hasattr(model, "head_")

@@ -110,11 +110,80 @@ def test_proposed_schema_has_a_range_for_the_number(folder: Path, tmp_path: Path
     assert label.low <= 0.0 < 600.0 < label.high
 
 
+def write_label(path: Path, cells: list[str]) -> None:
+    rng = np.random.default_rng(3)
+    sizes = rng.normal(size=len(cells)).round(2)
+    rows = "".join(f"{size};{cell}\n" for size, cell in zip(sizes, cells, strict=True))
+    path.write_text("size;stay\n" + rows, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("cells", "words", "said"),
+    [
+        ([str(place % 43) for place in range(900)], [], "'stay' has 43 different whole numbers"),
+        ([f"{place % 30 / 4}" for place in range(120)], [], "'stay' has fractions"),
+        ([f"{place % 30},25" for place in range(120)], [], "'stay' has fractions"),
+        (["-" if place % 20 == 0 else str(place) for place in range(120)], [], "6 of 120 rows left out"),
+        ([str(place % 20) for place in range(120)], [], None),
+        ([f"{place % 2}.0" for place in range(120)], [], None),
+        ([f"{place % 25:03d}" for place in range(120)], [], None),  # codes
+        ([f"ward {place % 25}" for place in range(120)], [], None),
+        ([str(2**60 + 4096 * (place % 25)) for place in range(120)], [], None),  # too large for amounts
+        ([str(place % 43) for place in range(900)], ["--task", "classification"], None),
+        ([str(place % 43) for place in range(900)], ["--n-components", "5"], None),
+    ],
+)
+def test_a_label_of_amounts_is_predicted_as_a_number(tmp_path: Path, capsys, cells, words, said) -> None:
+    write_label(tmp_path / "t.csv", cells)
+    code, told, error = run(
+        capsys, "fit", tmp_path / "t.csv", "--label", "stay", *words, "--out", tmp_path / "m", "--json"
+    )
+    assert code == 0
+    assert (json.loads(told).get("task") == "regression") == (said is not None)
+    assert said is None or said in error
+
+
+def test_many_columns_of_one_unit_do_not_hide_that_the_label_is_an_amount(tmp_path: Path, capsys) -> None:
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(90, 210)).round(3)
+    lines = [",".join([*map(str, row), str(place % 30)]) for place, row in enumerate(table.tolist())]
+    header = ",".join([*(f"x{place}" for place in range(210)), "stay"])
+    (tmp_path / "t.csv").write_text("\n".join([header, *lines]) + "\n")
+    fit = ("fit", tmp_path / "t.csv", "--label", "stay", "--out", tmp_path / "m", "--json")
+    assert json.loads(run(capsys, *fit)[1])["task"] == "regression"
+    assert json.loads(run(capsys, *fit, "--task", "classification")[1])["classes"] == 30
+
+
+@pytest.mark.parametrize(("task", "is_category"), [([], False), (["--task", "classification"], True)])
+def test_proposed_schema_says_why_its_label_is_a_number(tmp_path: Path, capsys, task, is_category) -> None:
+    write_label(tmp_path / "t.csv", [str(place % 43) for place in range(900)])
+    words = ("schema", "infer", tmp_path / "t.csv", "--label", "stay", "--out", tmp_path / "s.json", *task)
+    assert run(capsys, *words)[0] == 0
+    label = Schema.load(tmp_path / "s.json").label
+    assert label is not None
+    assert label.is_category == is_category
+    assert is_category or "it has 43 different whole numbers, so it is a number" in str(label.review)
+
+
+def test_a_private_fit_takes_its_task_from_the_schema_alone(tmp_path: Path, capsys) -> None:
+    # Rows with 43 numbers, or with two: the declared schema decides, so the choice says nothing about rows.
+    fields = (Field("size", "number", low=-4.0, high=4.0), Field("stay", "integer", "label", levels=(0, 1)))
+    Schema(fields).save(tmp_path / "s.json")
+    for n_values in (2, 43):
+        write_label(tmp_path / "t.csv", [str(place % n_values) for place in range(900)])
+        words = ("fit", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "--epsilon", 5, "--method")
+        code, told, _ = run(capsys, *words, "moments", "--out", tmp_path / "m", "--json")
+        assert code == 0
+        assert json.loads(told)["classes"] == 2
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
         (["--label", "ward", "--task", "regression"], "'ward' does not hold numbers"),
-        (["--label", "cost"], "the task regression"),
+        (["--label", "cost", "--task", "classification"], "the task regression"),
+        (["--label", "cost", "--model", "folding"], "the task regression"),
+        (["--label", "cost", "--report", "no/such/folder/page.html"], "the folder does not exist"),
         (["--label", "cost", "--task", "regression", "--model", "folding"], "--model is for classes"),
         (["--label", "cost", "--task", "regression", "--epsilon", "1"], "--epsilon needs --schema"),
         (["--label", "ward", "--task", "regression", "--schema", "SCHEMA"], "'ward' is no number"),

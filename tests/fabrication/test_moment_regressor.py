@@ -425,3 +425,39 @@ def test_nothing_but_the_release_decides_what_is_predicted(friedman: list) -> No
     assert np.array_equal(again.predict(test), model.predict(test))
     assert np.array_equal(again.predict_interval(test), model.predict_interval(test))
     assert again.held_out_error_ == model.held_out_error_
+
+
+# --- rows that belong together ------------------------------------------------------------------------------
+
+
+def of_persons(n_persons: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of persons that are alike; each person has an effect that no column tells."""
+    rng = np.random.default_rng(seed)
+    person = np.repeat(np.arange(n_persons), 8)
+    base, effect = rng.normal(size=(n_persons, 3))[person], rng.normal(size=n_persons)[person]
+    rows = base + 0.1 * rng.normal(size=base.shape)
+    return rows, base[:, 0] + effect + 0.1 * rng.normal(size=len(person)), person
+
+
+def test_errors_and_intervals_for_groups_are_those_of_other_groups() -> None:
+    rows, outputs, person = of_persons(100, 0)
+    others, truth, _ = of_persons(400, 1)
+    by_rows = MomentRegressor(None).fit(rows, outputs)
+    by_group = MomentRegressor(None).fit(rows, outputs, groups=person)
+    real = [np.mean((model.predict(others) - truth) ** 2) for model in (by_rows, by_group)]
+    assert by_rows.held_out_error_ < 0.7 * real[0]  # too good to be true
+    assert 0.7 < by_group.held_out_error_ / real[1] < 1.4  # 100 persons: a deviation of about 0.14
+    assert real[1] < real[0]
+    low, high = by_group.predict_interval(others, 0.9).T
+    assert abs(np.mean((low <= truth) & (truth <= high)) - 0.9) < 0.08
+
+
+def test_one_group_changes_nothing_and_noise_takes_persons_instead() -> None:
+    rows, outputs, person = of_persons(10, 0)
+    one = MomentRegressor(None, lift=None).fit(rows, outputs, groups=np.zeros(len(rows)))
+    assert one.held_out_error_ == MomentRegressor(None, lift=None).fit(rows, outputs).held_out_error_
+    private = MomentRegressor(1.0, x_range=(-5, 5), y_range=(-5, 5))
+    with pytest.raises(InvalidInputError, match="groups are for moments without noise"):
+        private.fit(rows, outputs, groups=person)
+    with pytest.raises(InvalidInputError, match="one name or number for each row"):
+        MomentRegressor(None).fit(rows, outputs, groups=person[1:])

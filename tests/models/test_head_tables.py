@@ -276,3 +276,66 @@ def test_probabilities_of_separable_rows_are_not_sure() -> None:
     chances = AutoencoderClassifier(schema=schema).fit(X, y).predict_proba(X)
     assert 0.9 < chances.max() <= 1 - 0.5 / 82
     assert chances.sum(axis=1) == pytest.approx(np.ones(80))
+
+
+# --- rows that belong together ------------------------------------------------------------------------------
+
+
+def of_persons(n_persons, n_rows=6, seed=0):
+    """Rows of persons that are alike, and a class of each person that one column says little about."""
+    rng = np.random.default_rng(seed)
+    base = rng.normal(size=(n_persons, 4))
+    ill = rng.random(n_persons) < 1.0 / (1.0 + np.exp(-2.0 * base[:, 0]))
+    person = np.repeat(np.arange(n_persons), n_rows)
+    return base[person] + 0.1 * rng.normal(size=(len(person), 4)), ill[person].astype(np.intp), person
+
+
+def test_leaving_out_a_fold_equals_refitting_without_it(monkeypatch) -> None:
+    rows, codes, person = of_persons(30)
+    folds = person % 3
+    head = TableHead(EncodedColumns.plain(4))
+    monkeypatch.setattr(module, "SHAPES", module.SHAPES[:1])
+    head.fit(rows, codes, 2, folds=folds)
+    closed = head.left_out_
+    assert len(head.left_out_rows_) == len(rows)
+    # With fewer rows to leave out than there are, the equations without a fold are solved instead.
+    monkeypatch.setattr(module, "LEFT_OUT", len(rows) - 1)
+    some = TableHead(EncodedColumns.plain(4)).fit(rows, codes, 2, folds=folds)
+    assert some.penalty_ == head.penalty_
+    # The solutions of both agree to the conditioning of the landmarks' similarities.
+    np.testing.assert_allclose(some.left_out_, closed[some.left_out_rows_], rtol=1e-4, atol=1e-5)
+    alone = TableHead(EncodedColumns.plain(4)).fit(rows, codes, 2)
+    assert np.abs(alone.left_out_ - some.left_out_).mean() > 0.05
+
+
+def test_an_estimate_for_persons_is_that_of_other_persons() -> None:
+    rows, codes, person = of_persons(100)
+    others, truth, _ = of_persons(200, seed=1)
+    by_rows = AutoencoderClassifier(head="ridge").fit(rows, codes)
+    by_person = AutoencoderClassifier(head="ridge").fit(rows, codes, groups=person)
+    assert by_rows.cross_validated_["accuracy"] > by_rows.score(others, truth) + 0.1  # too good to be true
+    # 100 persons: a standard deviation of about 0.045 of the estimate.
+    assert abs(by_person.cross_validated_["accuracy"] - by_person.score(others, truth)) < 0.1
+    assert by_person.score(others, truth) > by_rows.score(others, truth)
+
+
+def test_a_schema_with_persons_keeps_them_together() -> None:
+    rows, codes, person = of_persons(40)
+    fields = [Field(name, "number", low=-5, high=5) for name in "abcd"]
+    label = Field("outcome", "integer", levels=(0, 1), role="label")
+    told = Schema([*fields, Field("who", "string", role="person"), label])
+    table = {name: rows[:, place] for place, name in enumerate("abcd")} | {"outcome": codes}
+    by_column = AutoencoderClassifier(schema=told).fit(table | {"who": person.astype(str)})
+    by_hand = AutoencoderClassifier(schema=told).fit(table, groups=person.astype(str))
+    alone = AutoencoderClassifier(schema=told).fit(table)
+    assert np.array_equal(by_column.cross_validated_["confusion"], by_hand.cross_validated_["confusion"])
+    assert by_column.cross_validated_["accuracy"] < alone.cross_validated_["accuracy"]
+
+
+def test_groups_of_another_number_than_rows_are_refused() -> None:
+    rows, codes, person = of_persons(10)
+    with pytest.raises(InvalidInputError, match="one name or number for each row"):
+        AutoencoderClassifier(head="ridge").fit(rows, codes, groups=person[1:])
+    one = AutoencoderClassifier(head="ridge").fit(rows, codes, groups=np.zeros(len(rows)))
+    alone = AutoencoderClassifier(head="ridge").fit(rows, codes)
+    assert np.array_equal(one.cross_validated_["confusion"], alone.cross_validated_["confusion"])

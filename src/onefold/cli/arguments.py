@@ -543,4 +543,6 @@ def classifier_of(
         return FoldingClassifier(**parameters, **chosen)
     if tune:
         return AutoencoderClassifier(tune="auto", **chosen)
+    if chosen.get("head") == "ridge":
+        parameters = {"n_layers": 1} | parameters  # where the head decides, more take time only
     return AutoencoderClassifier(WideKAHM(**parameters, random_state=seed), **chosen)

@@ -17,7 +17,13 @@ from onefold.tables import DatabaseAddress, Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
 from onefold.tables.columns import Parsed
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
-from onefold.tables.inference import MISSING_TOKENS, NUMBER_FORMATS, guess_fields
+from onefold.tables.inference import (
+    MANY_CLASSES,
+    MISSING_TOKENS,
+    NUMBER_FORMATS,
+    guess_fields,
+    names_persons,
+)
 from onefold.tables.reading import Table, columns_of, gather
 from onefold.tables.sources import open_table
 
@@ -27,7 +33,7 @@ SHOWN_NAMES = 5
 SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq")
 WIDE = 200  # columns
 ONE_UNIT = 10.0  # ratio of the largest range to the middle one
-MANY_CLASSES, FEW_ROWS = 20, 20  # more classes of whole numbers with fewer rows each may be amounts
+SOME_CLASSES = 10  # more classes of whole numbers may be amounts
 STRANGE_SHARE = 0.2  # so many cells without a value make a column worth a remark
 
 
@@ -87,6 +93,12 @@ def is_matrix(path: str) -> bool:
 def is_wide(path: str) -> bool:
     """Whether a file has so many columns that they may be pixels or the like."""
     return len(columns_of(path)) > WIDE
+
+
+def may_be_amounts(path: str, labels: AnyArray) -> bool:
+    """Whether labels look like amounts; the whole numbers beside an array of features number classes."""
+    many = labels.dtype.kind in "iu" and len(np.unique(labels)) > MANY_CLASSES
+    return bool(many and not is_matrix(path))
 
 
 def of_one_unit(rows: AnyArray) -> bool:
@@ -222,8 +234,8 @@ def _with_feature(schema: Schema, where: str) -> Schema:
     return schema
 
 
-def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
-    """What a schema says about its columns, and how many cells are missing."""
+def in_one_line(schema: Schema, rows: Rows, model: str | None = None) -> str:
+    """What a schema says about its columns, how many cells are missing, and which model shows it all."""
     kinds = [_kind(known) for known in schema.features]
     words = (("number", "numbers"), ("category", "categories"), ("date", "dates"), ("encoded", "encoded"))
     counts = [(kinds.count(one), one, many) for one, many in words]
@@ -234,9 +246,9 @@ def in_one_line(schema: Schema, rows: Rows, model: str) -> str:
         parts.append(f"{len(out)} left out ({', '.join(out[:SHOWN_NAMES])}{more})")
     cells = sum(len(column) for column in rows.values())
     missing = sum(int(no_value(column.values).sum()) for column in rows.values())
-    told = f"{_percent(missing / max(cells, 1))} of cells missing; " if missing else ""
-    columns = f"{len(schema.fields)} columns: the label, {', '.join(parts)}"
-    return f"{columns}; {told}onefold schema show {model} shows it"
+    told = [f"{len(schema.fields)} columns: the label, {', '.join(parts)}"]
+    told += [f"{_percent(missing / max(cells, 1))} of cells missing"] if missing else []
+    return "; ".join(told if model is None else [*told, f"onefold schema show {model} shows it"])
 
 
 def _kind(known: Field) -> str:
@@ -310,11 +322,11 @@ def about_classes(name: str, labels: Labels) -> list[str]:
     """What may be wrong with the column of classes: a class written in several ways, or an amount."""
     classes = np.unique(labels)
     if classes.dtype.kind in "iu":
-        if len(classes) <= MANY_CLASSES or len(labels) >= FEW_ROWS * len(classes):
+        if len(classes) <= SOME_CLASSES:
             return []
         return [
-            f"{len(classes)} classes of whole numbers, {len(labels) / len(classes):.1f} rows each: "
-            f"is {name!r} an amount? --task regression predicts numbers"
+            f"{len(classes)} classes of whole numbers: is {name!r} an amount? "
+            "--task regression predicts numbers, --task classification leaves out this line"
         ]
     alike = {" ".join(str(label).casefold().split()) for label in classes.tolist()}
     if len(alike) == len(classes):
@@ -323,6 +335,24 @@ def about_classes(name: str, labels: Labels) -> list[str]:
         f"{len(classes)} classes, but {len(alike)} if upper and lower case and blanks are left aside: "
         f"is a class in {name!r} written in several ways?"
     ]
+
+
+def about_persons(schema: Schema, table: Table) -> list[str]:
+    """A column that looks like whom a row is about, several times, while nobody has said so."""
+    if schema.person is not None or schema.source != "private":
+        return []
+    named = (
+        known.name for known in schema.fields if known.role == "identifier" and names_persons(known.name)
+    )
+    for name in named:
+        values, missing = cells_of(table[name], MISSING_TOKENS)
+        present = values[~missing].astype(str)
+        if len(np.unique(present)) < len(present):
+            return [
+                f"several rows have the same {name!r}: are they about one person? "
+                f"--person {name!r} keeps them together in estimates and tests"
+            ]
+    return []
 
 
 def _settled(values: AnyArray) -> Parsed:

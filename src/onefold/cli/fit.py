@@ -54,7 +54,8 @@ def add_parser(commands: Any) -> None:
     )
     task = (
         "what to predict, a class or a number (default: regression where the label of --schema is a number "
-        "with a range, else classification)"
+        "with a range, or without --schema has fractions or more than 20 different whole numbers; else "
+        "classification)"
     )
     shared.add_task(parser, task)
     what = "schema of the table: types, ranges and categories of its columns (default: inferred from DATA)"
@@ -79,7 +80,11 @@ def add_parser(commands: Any) -> None:
     reports.add_report(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
-    layers = "number of layers of a wide model (default: 5; without a schema and other options one)"
+    layers = (
+        "number of layers of a wide model (default: one for a table that is read by a schema, declared or "
+        "inferred, of fewer than 1000 encoded columns, and where columns of numbers are used without other "
+        "options; else 5)"
+    )
     option(group, "--n-layers N", layers, shared.whole)
     branch = (
         "rows in a branch of a wide model (default: 1000; without a schema and other options of the model "
@@ -134,6 +139,8 @@ def run(args: argparse.Namespace) -> int:
     if args.epsilon is not None:
         return _run_private(args, out, own)
     data = _read(args, out)
+    if isinstance(data, regression.Found):
+        return regression.run_fit(args, out, data)
     train, held = split(args.data, data.labels, args.test_size, args.seed, data.persons)
     for note in data.notes:
         say(note, args.quiet)
@@ -143,7 +150,8 @@ def run(args: argparse.Namespace) -> int:
     model = shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
-        model.fit(data.take(train), data.labels[train])
+        persons = None if data.persons is None else data.persons[train]
+        model.fit(data.take(train), data.labels[train], groups=persons)
     result = {
         "model": out,
         "kind": args.model,
@@ -224,7 +232,8 @@ class Data:
         return int(self.rows.shape[1]) if self.schema is None else len(self.rows)
 
 
-def _read(args: argparse.Namespace, out: str) -> Data:
+def _read(args: argparse.Namespace, out: str) -> Data | regression.Found:
+    """Rows and their classes; the table and its schema if the label turns out to be an amount."""
     if args.raw:
         return _matrix(args)
     encoders = shared.encoders_of(args)
@@ -240,12 +249,16 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         except InvalidInputError:
             pass  # text or gaps: columns need a schema, and what is wrong with the table is said below
         else:
-            if is_matrix or contracts.of_one_unit(data.rows):
+            amounts = regression.is_open(args) and contracts.may_be_amounts(args.data, data.labels)
+            if is_matrix or (contracts.of_one_unit(data.rows) and not amounts):
                 return data
     needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
     table = contracts.read_columns(args.data, needed, args.quiet)
     if args.schema is None:
-        schema = contracts.inferred(table, args.label, args.ignore, args.person, encoders)
+        task = "auto" if regression.is_open(args) else "classification"
+        schema = contracts.inferred(table, args.label, args.ignore, args.person, encoders, task)
+        if schema.predicts_number:
+            return regression.Found(schema, table)
     else:
         schema = contracts.declared(args.schema, args.label, args.ignore, args.person, encoders)
     labels, known = contracts.classes_of(schema, table, strict=True)
@@ -264,7 +277,9 @@ def _read(args: argparse.Namespace, out: str) -> Data:
         notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
         rows = contracts.take(rows, known)
     notes.append(contracts.in_one_line(schema, rows, out))
-    notes += contracts.about_classes(schema.label.name, labels)
+    notes += contracts.about_persons(schema, table)
+    if args.task is None:
+        notes += contracts.about_classes(schema.label.name, labels)
     persons = None if schema.person is None else schema.persons(table)[known]
     return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
 
@@ -337,7 +352,10 @@ def _measured(
     classes, counts = np.unique(data.labels[train], return_counts=True)
     common = classes[np.argmax(counts)]
     if not held.size:
-        return *_estimated(model, counts.max() / counts.sum()), None
+        if data.persons is not None and not hasattr(model, "head_"):
+            return {}, ["accuracy for other persons not estimated; --test-size F measures it"], None
+        share = counts.max() / counts.sum()
+        return *_estimated(model, share, "rows" if data.persons is None else "rows of persons"), None
     with busy(f"testing {held.size} rows", quiet):
         rows, truth = data.take(held), data.labels[held]
         predicted = np.asarray(model.predict(rows))
@@ -357,7 +375,7 @@ def _measured(
     return told, found.words(f"{found.rows} rows held out"), found
 
 
-def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
+def _estimated(model: Any, majority: float, of: str) -> tuple[dict[str, Any], list[str]]:
     """The estimate that a model makes of itself, from rows that were left out."""
     found = getattr(model, "cross_validated_", None)
     if found is None:
@@ -373,7 +391,7 @@ def _estimated(model: Any, majority: float) -> tuple[dict[str, Any], list[str]]:
     }
     words = (
         f"estimated accuracy {accuracy:.4f} (guessing the majority {majority:.4f}), balanced accuracy "
-        f"{found['balanced_accuracy']:.4f}: from {found['rows']} rows that were left out; --test-size F "
+        f"{found['balanced_accuracy']:.4f}: from {found['rows']} {of} that were left out; --test-size F "
         "measures it"
     )
     return {"estimated": told}, [words, *in_words(told["missed"])]

@@ -7,6 +7,7 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from onefold.exceptions import InvalidInputError, OnefoldWarning
 from onefold.models import NumberReasons, explain_numbers
 from onefold.models.explanation import compared_with
 from onefold.tables import Schema
+from onefold.tables.reading import Table
 
 if TYPE_CHECKING:
     from onefold.report import Display
@@ -42,6 +44,20 @@ ONLY_CLASSES = {
 }
 
 
+@dataclass(frozen=True)
+class Found:
+    """A table whose label is an amount, which was found out by reading it."""
+
+    schema: Schema
+    table: Table
+
+
+def is_open(args: argparse.Namespace) -> bool:
+    """Whether the column of the label may decide between classes and numbers: nothing else has."""
+    usual = all(getattr(args, name) == value for name, value in ONLY_CLASSES.items())
+    return args.task is None and args.schema is None and usual
+
+
 def is_wanted(args: argparse.Namespace) -> bool:
     """Whether a number is to be predicted: by ``--task``, or because the schema declares one."""
     if args.task is not None or args.schema is None:
@@ -54,8 +70,8 @@ def is_wanted(args: argparse.Namespace) -> bool:
 # --- fit --------------------------------------------------------------------------------------------------
 
 
-def run_fit(args: argparse.Namespace, out: str) -> int:
-    """Read, split if asked to, fit, store, tell."""
+def run_fit(args: argparse.Namespace, out: str, found_out: Found | None = None) -> int:
+    """Read, unless that was done to find out what the label is; split if asked to, fit, store, tell."""
     for name, usual in ONLY_CLASSES.items():
         if getattr(args, name) != usual:
             raise InvalidInputError(f"--{name.replace('_', '-')} is for classes, not for numbers to predict")
@@ -65,13 +81,15 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         return _run_private(args, out)
     from onefold.fabrication import MomentRegressor
 
-    schema, rows, outputs, persons, notes = _read(args, out)
+    schema, rows, outputs, persons, notes = _read(args, out, found_out)
     train, held = split(args.data, len(outputs), args.test_size, args.seed, persons)
     for note in notes:
         say(note, args.quiet)
     started = time.perf_counter()
     with busy("fitting", args.quiet):
-        model = MomentRegressor(None, schema=schema).fit(contracts.take(rows, train), outputs[train])
+        whom = None if persons is None else persons[train]
+        model = MomentRegressor(None, schema=schema)
+        model.fit(contracts.take(rows, train), outputs[train], groups=whom)
     error, spread = math.sqrt(model.held_out_error_), float(np.std(outputs[train]))
     found, shown = None, None
     result: dict[str, Any] = {
@@ -82,9 +100,10 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
         "seconds": round(time.perf_counter() - started, 3),
         "estimated": {"rmse": error, "rmse_of_the_mean": spread},
     }
+    units = "rows" if persons is None else "persons"
     lines = [
         f"{train.size} rows, {count_of(len(schema.features), 'feature')} fitted in {result['seconds']:.2f} s",
-        f"estimated error on other rows {error:.4g} (root mean square; the mean alone {spread:.4g}); "
+        f"estimated error on other {units} {error:.4g} (root mean square; the mean alone {spread:.4g}); "
         "--test-size F measures it",
     ]
     if held.size:
@@ -111,30 +130,43 @@ def run_fit(args: argparse.Namespace, out: str) -> int:
 
 
 def _read(
-    args: argparse.Namespace, out: str
+    args: argparse.Namespace, out: str, found_out: Found | None
 ) -> tuple[Schema, contracts.Rows, Floats, AnyArray | None, list[str]]:
     """The schema, the rows that have a number, these numbers, whom the rows are about, and what to say."""
-    encoders = shared.encoders_of(args)
-    needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
-    table = contracts.read_columns(args.data, needed, args.quiet)
-    chosen = (args.label, args.ignore, args.person, encoders)
-    if args.schema is None:
-        schema = contracts.inferred(table, *chosen, task="regression")
-    else:
-        schema = contracts.declared(args.schema, *chosen, task="regression")
+    schema, table = _table(args) if found_out is None else (found_out.schema, found_out.table)
     assert schema.label is not None
     outputs, known = contracts.outputs_of(schema, table, strict=True)
     if len(np.unique(outputs)) < 2:
         raise InvalidInputError(f"{args.data}: label column {schema.label.name!r} has fewer than two numbers")
     rows = contracts.rows_of(schema, table, strict=args.schema is not None)
-    notes = []
+    notes = [] if found_out is None else [_why_a_number(schema.label.name, outputs)]
     if not known.all():
         left_out = int(np.sum(~known))
-        notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} is missing there")
+        notes.append(f"{left_out} of {len(known)} rows left out: {schema.label.name!r} has no number there")
         rows = contracts.take(rows, known)
-    notes.append(contracts.in_one_line(schema, rows, out))
+    notes += [contracts.in_one_line(schema, rows, out), *contracts.about_persons(schema, table)]
     persons = None if schema.person is None else schema.persons(table)[known]
     return schema, rows, outputs, persons, notes
+
+
+def _table(args: argparse.Namespace) -> tuple[Schema, Table]:
+    encoders = shared.encoders_of(args)
+    needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
+    table = contracts.read_columns(args.data, needed, args.quiet)
+    chosen = (args.label, args.ignore, args.person, encoders)
+    if args.schema is None:
+        return contracts.inferred(table, *chosen, task="regression"), table
+    return contracts.declared(args.schema, *chosen, task="regression"), table
+
+
+def _why_a_number(name: str, outputs: Floats) -> str:
+    """Why a label that nobody has declared is not taken for classes, and how to have classes."""
+    if np.any(outputs != np.rint(outputs)):
+        return f"{name!r} has fractions: it is predicted as a number (regression)"
+    return (
+        f"{name!r} has {len(np.unique(outputs))} different whole numbers: it is predicted as a number "
+        "(regression); --task classification takes them for classes"
+    )
 
 
 def split(

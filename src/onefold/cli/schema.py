@@ -50,7 +50,11 @@ def _add_infer(parts: Any) -> None:
     )
     shared.add_data(parser, "public or synthetic sample of the table")
     option(parser, "--label COL", "column that holds the classes, or the numbers to predict")
-    shared.add_task(parser, "whether the label is a class or a number (default: classification)")
+    task = (
+        "whether the label is a class or a number (default: a number if it has fractions or more than 20 "
+        "different whole numbers)"
+    )
+    shared.add_task(parser, task)
     option(parser, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
     private = "the rows are private: the schema says so, and whatever promises privacy refuses it"
     flag(parser, "--from-private", private)
@@ -86,7 +90,7 @@ def run_infer(args: argparse.Namespace) -> int:
     source = "private" if args.from_private else "public"
     with busy(f"reading {args.data}", args.quiet), open_table(args.data) as file:
         file.require([] if args.label is None else [args.label])
-        task = args.task or "classification"
+        task = args.task or "auto"
         schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem, task=task)
     schema.save(out)
     warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data)

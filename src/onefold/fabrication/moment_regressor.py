@@ -2,6 +2,7 @@
 
 import math
 import os
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats
+from onefold._base.arrays import Array, Floats, Index
 from onefold._base.validation import Entry, Number, Whole, check_parameter, check_parameters, check_rows
 from onefold.encoders import learns
 from onefold.exceptions import InvalidInputError
@@ -33,7 +34,7 @@ from onefold.fabrication.pair_map import (
     declared_pairs,
     pair_sums,
 )
-from onefold.fabrication.plain_moments import plain_moments
+from onefold.fabrication.plain_moments import folds_of, plain_moments
 from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger
@@ -192,7 +193,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     ridge_: float
     held_out_error_: float
 
-    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None, *, groups: Any = None) -> Self:
         """Take the moments of rows with their outputs once, and forget the rows.
 
         Parameters
@@ -205,6 +206,10 @@ class MomentRegressor(RegressorMixin, OnMoments):
             Who each row is about: the release is then private for persons, each of whom counts once whatever
             the number of rows. None takes the person column of a schema that declares ``rows_per_person``;
             False takes none. Without noise rows count, not persons.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Which rows belong together, such as those of a person, without noise: the lift is then chosen, and
+            errors and intervals are estimated, by rows of groups that were left out. Every row needs an
+            output then.
 
         Returns
         -------
@@ -212,6 +217,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
             This object.
         """
         self.check_settings()
+        if groups is not None and self.epsilon is not None:
+            raise InvalidInputError("groups are for moments without noise: give person")
         rows, outputs, person = self._read(X, y, person)
         self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
         encoded = self._encoded(rows)
@@ -222,6 +229,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
             self._adopt(voided_by(self.encoder, moments))
             return self
         maps = self._about_pairs.maps(encoded, outputs, self.lift)
+        if groups is not None and len(np.unique(folds := folds_of(groups, len(rows)))) > 1:
+            return self._fit_groups(encoded, outputs, maps, folds)
         found = [self._exact(encoded, outputs, each) for each in maps]
         best = int(np.argmin([error for *_, error in found]))
         self.pair_map_, (moments, spectrum, ridge, error) = maps[best], found[best]
@@ -509,6 +518,27 @@ class MomentRegressor(RegressorMixin, OnMoments):
     ) -> tuple[PrivateMoments, PairSpectrum, float, float]:
         moments = self._plain(rows, outputs, pair_map)
         return (moments, *PairSpectrum.chosen(pair_sums(moments)))
+
+    def _fit_groups(self, rows: Array, outputs: Array, maps: Sequence[PairMap], folds: Index) -> Self:
+        """Choose the map, and estimate errors, by folds of rows that belong together."""
+        errors = [self._errors_of_folds(rows, outputs, each, folds) for each in maps]
+        best = int(np.argmin([np.mean(each**2) for each in errors]))
+        self.pair_map_ = maps[best]
+        moments, spectrum, ridge, _ = self._exact(rows, outputs, self.pair_map_)
+        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
+        self.residuals_ = np.sort(np.abs(errors[best][some])) * self.pair_map_.unit
+        self._take(voided_by(self.encoder, moments), spectrum.at(ridge, float(np.mean(errors[best] ** 2))))
+        return self
+
+    def _errors_of_folds(self, rows: Array, outputs: Array, pair_map: PairMap, folds: Index) -> Floats:
+        """Errors of rows that are predicted from the other folds, in units of the map."""
+        inputs, scaled = pair_map.inputs(rows), pair_map.scaled(outputs)
+        found = np.empty(len(rows))
+        for number in np.unique(folds):
+            out = folds == number
+            _, spectrum, ridge, error = self._exact(rows[~out], outputs[~out], pair_map)
+            found[out] = spectrum.at(ridge, error).of(inputs[out]) - scaled[out]
+        return found
 
     def _plain(self, rows: Array, outputs: Array, pair_map: PairMap) -> PrivateMoments:
         """Moments without noise, block by block."""

@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
@@ -12,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Index, Labels
+from onefold._base.arrays import AnyArray, Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Instance, OneOf, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
@@ -38,6 +39,7 @@ __all__ = ["TOO_MANY_COLUMNS", "ClassModels"]
 TOO_MANY_COLUMNS = 200
 MOST_ENCODED = 1000
 FOLDS = 3  # distances that the head learns from are those of machines that have not seen the row
+GROUP_FOLDS = 5  # of groups of rows that belong together, where there are some
 SMALLEST_DISTANCE = 1e-9  # the logarithm of a distance of zero
 MOST_FOLDED = 3000  # rows; beyond that the folds take longer than they are worth
 
@@ -71,7 +73,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
     cross_validated_ : dict
         How well rows are answered that were left out: "rows", "accuracy", "balanced_accuracy" and the counts
         "confusion", true classes by predicted ones. With a head from leave-one-out scores of all rows, or of
-        2000 of a larger table; without one from about 500 rows, each measured by a machine of its own batch
+        2000 of a larger table, and where rows belong together from models of four fifths of the groups;
+        without one from about 500 rows, each measured by a machine of its own batch
         fitted without it, see :mod:`onefold.models.probability`.
     beliefs_ : Beliefs
         How distances become probabilities; only without a head.
@@ -120,7 +123,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         "preparation": ("auto", None, Instance(Preparation, "a Preparation")),
     }
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None, groups: ArrayLike | None = None) -> Self:
         """Model the rows of each class by an autoencoder of its own, and fit the head if there is one.
 
         Parameters
@@ -129,13 +132,17 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             Rows; with a schema a frame, a dict of columns or a table that was read.
         y : array-like of shape (n_rows,) or None, default=None
             Class labels; None takes the label column that the schema names.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Which rows belong together, such as those of a person: what the head chooses and estimates comes
+            from rows whose whole group was left out. None takes the person column that the schema names, if
+            the table has it. Without a head it changes nothing.
 
         Returns
         -------
         ClassModels
             The fitted classifier itself.
         """
-        return self.fit_batches(X, y)
+        return self.fit_batches(X, y, groups=groups)
 
     def fit_batches(
         self,
@@ -143,6 +150,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         y: ArrayLike | None = None,
         batches: ArrayLike | None = None,
         memory: StackMemory | None = None,
+        groups: ArrayLike | None = None,
     ) -> Self:
         """Fit as :meth:`fit` does, with the division of each class into batches given.
 
@@ -157,6 +165,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
             divides as :meth:`fit` does.
         memory : StackMemory or None, default=None
             Machines of an earlier fit, taken over where a fit would give the same.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Which rows belong together, as in :meth:`fit`.
 
         Returns
         -------
@@ -165,19 +175,21 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """
         check_parameters(self)
         if self.schema is not None:
+            groups = _persons(self.schema, X) if groups is None else groups
             encoded = self.schema.encode(self.schema.parse(X))
             X, y = encoded, self.schema.labels(X)[0] if y is None else y
         samples, labels = check_rows(self, X, y)
         _check_labels(labels)
         codes = np.unique(labels, return_inverse=True)[1]
         self.fit_checked(samples, labels, batches, memory, self._settle(samples, codes))
-        self._finish(self._prepared(samples), labels, codes)
+        folds = None if groups is None else _folds(groups, codes)
+        self._finish(self._prepared(samples), labels, codes, folds)
         return self
 
-    def _finish(self, prepared: Array, labels: Labels, codes: Index) -> None:
+    def _finish(self, prepared: Array, labels: Labels, codes: Index, folds: Index | None) -> None:
         """What decides, or what probabilities are calibrated on."""
         if self.wants_head:
-            self._fit_head(prepared, labels)
+            self._fit_head(prepared, labels, folds)
         else:
             self.left_out_ = LeftOut.of(prepared, codes, self.batches_)
 
@@ -253,26 +265,28 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         return len(self.schema.features) < TOO_MANY_COLUMNS and self.schema.width <= MOST_ENCODED
 
     @one_blas_thread()
-    def _fit_head(self, samples: Array, labels: Labels) -> None:
+    def _fit_head(self, samples: Array, labels: Labels, folds: Index | None = None) -> None:
         """Fit the head; its distances come from machines that have not seen the row (cross-fitting)."""
         n_rows, n_classes = len(samples), len(self.classes_)
         codes = np.searchsorted(self.classes_, labels)
         extra = None
         if FOLDS * n_classes <= n_rows <= MOST_FOLDED and n_classes > 1:
             extra = np.zeros((n_rows, n_classes))
-            fold = np.empty(n_rows, dtype=np.intp)
-            fold[np.argsort(codes, kind="stable")] = np.arange(n_rows) % FOLDS  # every class in every fold
-            for number in range(FOLDS):
+            turn = folds
+            if turn is None:
+                turn = np.empty(n_rows, dtype=np.intp)
+                turn[np.argsort(codes, kind="stable")] = np.arange(n_rows) % FOLDS  # every class in every one
+            for number in np.unique(turn):
                 without = cast(Self, clone(self).set_params(head=None, preparation=None))
                 settings = replace(self.settings_, preparation=None)  # these rows are prepared
-                rest = fold != number
+                rest = turn != number
                 without.fit_checked(samples[rest], labels[rest], None, None, settings)
                 own = np.searchsorted(self.classes_, without.classes_)
-                extra[np.ix_(fold == number, own)] = without._log_distances(samples[fold == number])
+                extra[np.ix_(~rest, own)] = without._log_distances(samples[~rest])
         columns = (
             EncodedColumns.plain(samples.shape[1]) if self.schema is None else EncodedColumns.of(self.schema)
         )
-        self.head_ = TableHead(columns).fit(samples, codes, n_classes, extra)
+        self.head_ = TableHead(columns).fit(samples, codes, n_classes, extra, folds)
 
     def _log_distances(self, rows: Array) -> Floats:
         """Logarithms of the distances less their mean over the classes: how much nearer a class is."""
@@ -519,6 +533,28 @@ def _check_labels(labels: Labels) -> None:
         # A site with few rows and many classes is nothing unusual here.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
         check_classification_targets(labels)
+
+
+def _persons(schema: Schema, X: Any) -> AnyArray | None:
+    """Whom each row is about, if the schema names the column and the table has it."""
+    names = getattr(X, "columns", X if isinstance(X, Mapping) else ())
+    is_there = schema.person is not None and schema.person.name in [str(name) for name in names]
+    return schema.persons(X) if is_there else None
+
+
+def _folds(groups: ArrayLike, codes: Index) -> Index | None:
+    """Divide rows into folds, no group in two of them and the classes alike; None for a single group."""
+    names = np.asarray(groups)
+    if names.shape != codes.shape:
+        raise InvalidInputError("groups must be one name or number for each row")
+    number = np.unique(names.astype(str), return_inverse=True)[1]
+    n_groups = int(number.max()) + 1
+    if n_groups < 2:
+        return None
+    mean_class = np.bincount(number, codes) / np.bincount(number)
+    turn = np.empty(n_groups, dtype=np.intp)
+    turn[np.argsort(mean_class, kind="stable")] = np.arange(n_groups) % GROUP_FOLDS
+    return np.asarray(turn[number])
 
 
 def _numbers(batches: ArrayLike, n_rows: int) -> Index:

@@ -165,15 +165,15 @@ class AutoencoderClassifier(ClassModels):
         }
         return replace(found, batch_size=size, regularisation=lam)
 
-    def _finish(self, prepared: Array, labels: Labels, codes: Index) -> None:
+    def _finish(self, prepared: Array, labels: Labels, codes: Index, folds: Index | None) -> None:
         if self.tune is not None and self.head == "auto" and prepared.shape[1] < TOO_MANY_COLUMNS:
-            self._fit_head(prepared, labels)
+            self._fit_head(prepared, labels, folds)
             accuracy = self.head_.performance["accuracy"]
             if not accuracy < self.tuned_["accuracy"]:
                 self.tuned_ |= {"head": "ridge", "accuracy": accuracy}
                 return
             del self.head_
-        super()._finish(prepared, labels, codes)
+        super()._finish(prepared, labels, codes, folds)
 
     @property
     def _n_probe(self) -> int | None:  # type: ignore[override]

@@ -352,7 +352,8 @@ def columns_to_compare(
         raise InvalidInputError("the rows to compare with have other columns than those to explain")
     if n_columns > MOST_COLUMNS:
         raise InvalidInputError(
-            f"{n_columns} columns: explanations name columns that people know, at most {MOST_COLUMNS}"
+            f"rows of {n_columns} columns are not explained: reasons name columns that people know, at most "
+            f"{MOST_COLUMNS} of them"
         )
     if len(others) < FEWEST_ROWS:
         raise InvalidInputError(

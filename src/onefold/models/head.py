@@ -13,12 +13,15 @@ Columns weigh by the share of the variance of the classes that they explain alon
 
 Given these constants, everything that is learned is a sum over rows (:class:`HeadSums`), so rows may be
 added in any order and at any place. The penalty is the one with the smallest leave-one-out error, which a
-ridge has in closed form: the error of a row divided by one minus its leverage.
+ridge has in closed form: the error of a row divided by one minus its leverage. Where rows belong together,
+as those of a person do, whole folds of them are left out instead, and the sums of the others are added up.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +32,7 @@ from scipy.linalg import solve_triangular
 from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
 from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
 from onefold.exceptions import InvalidInputError
+from onefold.models._head_ridge import System, error_of, ridge, scores_without
 from onefold.models.probability import performance, softmax
 
 __all__ = ["EncodedColumns", "HeadSums", "TableHead"]
@@ -189,7 +193,14 @@ class TableHead:
 
     # --- constants: found once, before the sums ----------------------------------------------------------
 
-    def fit(self, rows: Array, codes: Index, n_classes: int, extra: Floats | None = None) -> TableHead:
+    def fit(
+        self,
+        rows: Array,
+        codes: Index,
+        n_classes: int,
+        extra: Floats | None = None,
+        folds: Index | None = None,
+    ) -> TableHead:
         """Learn from encoded rows and the numbers of their classes.
 
         Parameters
@@ -202,6 +213,9 @@ class TableHead:
             How many classes there are.
         extra : ndarray of shape (n_rows, n_classes) or None, default=None
             How far each row is from each class, found without the row; not used where it does not help.
+        folds : ndarray of int of shape (n_rows,) or None, default=None
+            Rows with one number are left out together, where errors are estimated; None leaves out single
+            rows.
 
         Returns
         -------
@@ -213,8 +227,8 @@ class TableHead:
         some = _drawn(len(rows), CHOOSING)
 
         def trial(shape: Sequence[float], given: Floats | None = None) -> TableHead:
-            own = None if given is None else given[some]
-            return TableHead(self.columns)._learn(rows[some], codes[some], n_classes, own, shape)
+            own, apart = None if given is None else given[some], None if folds is None else folds[some]
+            return TableHead(self.columns)._learn(rows[some], codes[some], n_classes, own, shape, apart)
 
         best = trial(SHAPES[0])
         for shape in SHAPES[1:]:
@@ -226,20 +240,32 @@ class TableHead:
         if len(some) == len(rows):
             vars(self).update(vars(best))
             return self
-        if best.takes_extra and self._learn(rows, codes, n_classes, extra, shape).prefers_near:
+        if best.takes_extra and self._learn(rows, codes, n_classes, extra, shape, folds).prefers_near:
             return self
-        return self._learn(rows, codes, n_classes, None, shape)
+        return self._learn(rows, codes, n_classes, None, shape, folds)
 
     def _learn(
-        self, rows: Array, codes: Index, n_classes: int, extra: Floats | None, shape: Sequence[float]
+        self,
+        rows: Array,
+        codes: Index,
+        n_classes: int,
+        extra: Floats | None,
+        shape: Sequence[float],
+        folds: Index | None,
     ) -> TableHead:
         self.shape_ = np.array(shape)
         self._find_ranks(rows)
         self._find_weights(rows, codes, n_classes)
         self._find_kernels(rows[_drawn(len(rows), LANDMARKS)])
         self._find_extra(extra)
+        numbers = np.unique(np.zeros(len(rows)) if folds is None else folds)
+        parts = [
+            self.sums(rows[mine], codes[mine], n_classes, None if extra is None else extra[mine])
+            for mine in (slice(None) if folds is None else folds == number for number in numbers)
+        ]
         left_out = _drawn(len(rows), LEFT_OUT)
-        self._solve(self.sums(rows, codes, n_classes, extra), rows, codes, extra, left_out)
+        apart = [] if folds is None else [folds[left_out] == number for number in numbers]
+        self._solve(parts, rows, codes, extra, left_out, apart)
         return self
 
     @property
@@ -451,22 +477,39 @@ class TableHead:
         return total
 
     def _solve(
-        self, sums: HeadSums, rows: Array, codes: Index, extra: Floats | None, left_out: Index
+        self,
+        parts: Sequence[HeadSums],
+        rows: Array,
+        codes: Index,
+        extra: Floats | None,
+        left_out: Index,
+        apart: Sequence[Mask] = (),
     ) -> None:
-        """Solve for the penalty with the smallest leave-one-out error among the given rows."""
-        n_rows, n_classes = sums.counts.sum(), len(sums.counts)
-        prior, mean = sums.counts / n_rows, sums.sums.sum(axis=1) / n_rows
-        lower = np.tril(sums.products)
-        gram = lower + np.tril(lower, -1).T - n_rows * np.outer(mean, mean)
-        gram = self._whitened(self._whitened(gram).T)
-        right = self._whitened(sums.sums - np.outer(mean, sums.counts))
-        seen = self.features(rows[left_out], None if extra is None else extra[left_out]) - mean
-        seen, targets = self._whitened(seen.T), np.eye(n_classes)[codes[left_out]]
+        """Solve for the penalty with the smallest error among the given rows.
+
+        Each is left out alone, or with all rows of its fold: ``apart`` says which are in the fold of a part.
+        """
+        whole = self._system(parts)
+        n_classes = len(whole.prior)
+        features = self.features(rows[left_out], None if extra is None else extra[left_out])
+        seen, targets = self._whitened((features - whole.mean).T), np.eye(n_classes)[codes[left_out]]
+        folds = []
+        if len(apart) < 2:
+            apart = ()
+        elif len(left_out) < len(rows):  # a closed form needs all rows of a fold
+            for number, mine in enumerate(apart):
+                rest = self._system([part for place, part in enumerate(parts) if place != number])
+                folds.append((rest, mine, self._whitened((features[mine] - rest.mean).T)))
         tried: dict[int, tuple[float, Floats, Floats]] = {}
 
         def attempt(place: int) -> float:
             if place not in tried:
-                tried[place] = _ridge(gram, right, PENALTIES[place], seen, targets, prior, n_rows)
+                tried[place] = ridge(whole, PENALTIES[place], seen, targets, () if folds else apart)
+                if folds:
+                    scores = np.empty_like(targets)
+                    for rest, mine, own in folds:
+                        scores[mine] = scores_without(rest, PENALTIES[place], own)
+                    tried[place] = error_of(scores, targets), tried[place][1], scores
             return tried[place][0]
 
         best = FIRST_PENALTY
@@ -479,11 +522,22 @@ class TableHead:
         solution[:m] = solve_triangular(self._factor, solution[:m], lower=True, trans="T")
         self.penalty_, self.left_out_rows_ = float(PENALTIES[best]), left_out
         self.solution_ = solution
-        self.offset_ = prior - mean @ solution
-        self.smallest_ = 0.5 / (n_rows + n_classes)
+        self.offset_ = whole.prior - whole.mean @ solution
+        self.smallest_ = 0.5 / (whole.n_rows + n_classes)
         self.temperatures_ = self._temperatures(codes[left_out])
         self.confusion_ = np.zeros((n_classes, n_classes), dtype=np.int64)
         np.add.at(self.confusion_, (codes[left_out], self.left_out_.argmax(axis=1)), 1)
+
+    def _system(self, parts: Sequence[HeadSums]) -> System:
+        """The equations of a ridge over the rows of some parts."""
+        sums = functools.reduce(operator.add, parts)
+        n_rows = sums.counts.sum()
+        mean = sums.sums.sum(axis=1) / n_rows
+        lower = np.tril(sums.products)
+        gram = lower + np.tril(lower, -1).T - n_rows * np.outer(mean, mean)
+        gram = self._whitened(self._whitened(gram).T)
+        right = self._whitened(sums.sums - np.outer(mean, sums.counts))
+        return System(sums.counts / n_rows, mean, gram, right, n_rows)
 
     def _whitened(self, columns: Floats) -> Floats:
         """Columns of sums of features in coordinates in which landmarks are an orthonormal system."""
@@ -634,24 +688,3 @@ def _drawn(n_rows: int, at_most: int) -> Index:
 def _parts(n_rows: int) -> Iterator[slice]:
     """Parts of a table whose features are held at a time."""
     return (slice(start, start + 8 * BLOCK) for start in range(0, n_rows, 8 * BLOCK))
-
-
-def _ridge(
-    gram: Floats, right: Floats, penalty: float, seen: Floats, targets: Floats, prior: Floats, n_rows: float
-) -> tuple[float, Floats, Floats]:
-    """Leave-one-out error, solution, and scores of rows by the ridge without them.
-
-    The intercept is not penalised, hence the part 1/n of the leverage.
-    """
-    factor = np.array(gram, order="F")
-    factor[np.diag_indices_from(factor)] += penalty
-    if not cholesky(factor):
-        return math.inf, np.zeros_like(right), np.tile(prior, (len(targets), 1))
-    half, lifted = np.array(right, order="F"), np.array(seen, order="F")
-    triangular_solve(factor, half)
-    triangular_solve(factor, lifted)
-    leverage = 1.0 / n_rows + (lifted**2).sum(axis=0)
-    scores = lifted.T @ half + prior
-    left_out = targets - (targets - scores) / np.maximum(1.0 - leverage, 1e-6)[:, None]
-    solution = solve_triangular(factor, half, lower=True, trans="T")
-    return float(((left_out - targets) ** 2).sum() / max(len(targets), 1)), solution, left_out

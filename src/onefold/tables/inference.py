@@ -16,12 +16,13 @@ from onefold.tables.columns import named
 from onefold.tables.declarations import WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, TRUE, Field
 
-__all__ = ["guess_fields", "is_index"]
+__all__ = ["guess_fields", "is_index", "names_persons"]
 
 # Texts that mean "no value" whatever the column is about; others must be declared.
 MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
 MOST_LEVELS = 40  # more categories than that are rarely a property of a row
 MOST_CLASSES = 1000
+MANY_CLASSES = 20  # more whole numbers than that are rather an amount than the names of classes
 MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
 RARE = 3  # a category with fewer rows is no category
 # So many texts, a tenth of the cells or of the different ones, may stand between numbers or dates: "k.A." may
@@ -63,8 +64,24 @@ def is_index(name: str) -> bool:
     return bool(INDEX.fullmatch(name))
 
 
+def names_persons(name: str) -> bool:
+    """Tell whether a column is called like one that says whom a row is about.
+
+    Parameters
+    ----------
+    name : str
+        Heading of the column.
+
+    Returns
+    -------
+    bool
+        Whether it is named like the number or the key of a person.
+    """
+    return bool(PERSON.fullmatch(name) and IDENTIFIER.fullmatch(name))
+
+
 def guess_fields(
-    blocks: Iterable[Any], label: str | None = None, *, closed: bool = False, regression: bool = False
+    blocks: Iterable[Any], label: str | None = None, *, closed: bool = False, task: str = "classification"
 ) -> tuple[tuple[Field, ...], tuple[str, ...], int]:
     """Propose a declaration of every column.
 
@@ -77,8 +94,9 @@ def guess_fields(
     closed : bool, default=False
         Whether the rows are all that will be learned from, so that no category is kept for others and
         missing numbers stand at the median; otherwise they are a sample.
-    regression : bool, default=False
-        Whether the label is a number to predict, with a range, instead of a class.
+    task : {"classification", "regression", "auto"}, default="classification"
+        Whether the label is a class, or a number to predict, with a range. "auto" takes a label for a number
+        if it has fractions or more than 20 different whole numbers.
 
     Returns
     -------
@@ -104,11 +122,7 @@ def guess_fields(
         for guess in guesses.values():  # so that "1,234" and "1.234" are read alike in all columns
             guess.in_comma_table = True
     fields = tuple(
-        guess.as_feature(closed)
-        if name != label
-        else guess.as_output(closed)
-        if regression
-        else guess.as_label()
+        guess.as_feature(closed) if name != label else guess.as_answer(task, closed)
         for name, guess in guesses.items()
     )
     seen = set().union(*(guess.tokens for guess in guesses.values()))
@@ -158,13 +172,34 @@ class _Column:
 
     # --- the three kinds of proposal -----------------------------------------------------------------------
 
+    def as_answer(self, task: str, closed: bool) -> Field:
+        """Propose the classes or the range of numbers, as the task says or the cells suggest."""
+        if task == "auto":
+            reason = self._amount()
+            return self.as_label() if reason is None else self.as_output(closed, reason)
+        return self.as_output(closed) if task == "regression" else self.as_label()
+
+    def _amount(self) -> str | None:
+        """Why a label is an amount and not the name of a class; None if it is not."""
+        read = self._best_format() if self.cells else None
+        if read is None:
+            return None
+        numbers = np.unique(read[1][np.isfinite(read[1])])
+        if not numbers.size or np.abs(numbers).max() > WHOLE_NUMBERS:  # so large are only codes
+            return None
+        if np.any(numbers != np.rint(numbers)):
+            return "it has fractions"
+        more = "more than " if self.is_cut else ""
+        return f"it has {more}{len(numbers)} different whole numbers" if len(numbers) > MANY_CLASSES else None
+
     def as_label(self) -> Field:
         """Propose the classes."""
         if not self.cells:
             raise InvalidInputError(f"the label column {self.name!r} is empty")
         if self.is_cut or len(self.cells) > MOST_CLASSES:
             raise InvalidInputError(
-                f"the label column {self.name!r} must hold classes: it has more than {MOST_CLASSES} values"
+                f"the label column {self.name!r} must hold classes: it has more than {MOST_CLASSES} values; "
+                "numbers are predicted by the task regression"
             )
         kind = self._kind()
         about: dict[str, Any] = {"role": "label", "review": f"{len(self.cells)} classes as in the sample"}
@@ -190,8 +225,8 @@ class _Column:
             self.name, "string", levels=tuple(sorted({text_of(cell) for cell in self.cells})), **about
         )
 
-    def as_output(self, closed: bool) -> Field:
-        """Propose the range of numbers that are to be predicted."""
+    def as_output(self, closed: bool, reason: str | None = None) -> Field:
+        """Propose the range of numbers that are to be predicted; a reason says why they are no classes."""
         if not self.cells:
             raise InvalidInputError(f"the label column {self.name!r} is empty")
         read = None if self._kind() is bool else self._best_format()
@@ -205,6 +240,11 @@ class _Column:
         limits = _outward(low, high, whole, closed)
         own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": read[0]}
         told = "range rounded outward from the sample"
+        if read[2]:
+            own["missing_values"] = (*MISSING_TOKENS, *read[2])
+            told += "; other texts of the column are read as missing"
+        if reason is not None:
+            told = f"guessed: {reason}, so it is a number; {told}"
         return Field(self.name, "integer" if whole else "number", "label", review=told, **own)
 
     def as_feature(self, closed: bool) -> Field:
@@ -309,7 +349,7 @@ class _Column:
         for cell, count in self.cells.items():
             counts[text_of(cell)] += count
         present = self.n_rows - self.n_missing
-        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+        if names_persons(self.name):
             told = 'looks like whom a row is about: set onefold:role to "person" if it is'
             return self._left_out("identifier", "string", told)
         if self.is_cut or len(counts) > max(10, 0.5 * present):
@@ -396,7 +436,7 @@ class _Column:
     def _is_identifier(self, values: Floats, weights: AnyArray, whole: bool) -> bool:
         if not whole or len(values) < 20:
             return False
-        if PERSON.fullmatch(self.name) and IDENTIFIER.fullmatch(self.name):
+        if names_persons(self.name):
             return True
         if ROW_NUMBER.fullmatch(self.name) or IDENTIFIER.fullmatch(self.name):
             return bool(len(values) > 0.8 * weights.sum())

@@ -122,8 +122,9 @@ class Schema(TransformerMixin, BaseEstimator):
             ranges and categories give rows away, the digest says so, and everything private refuses it.
         name : str, default=""
             Name of the table.
-        task : {"classification", "regression"}, default="classification"
-            Whether the label is a class, or a number to predict, for which a range is proposed.
+        task : {"classification", "regression", "auto"}, default="classification"
+            Whether the label is a class, or a number to predict, for which a range is proposed. "auto" takes
+            a label for a number if it has fractions or more than 20 different whole numbers.
 
         Returns
         -------
@@ -139,16 +140,14 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if source not in ("public", "private"):
             raise InvalidInputError("source of an inferred schema must be 'public' or 'private'")
-        if task not in ("classification", "regression"):
-            raise InvalidInputError("task must be 'classification' or 'regression'")
+        if task not in ("classification", "regression", "auto"):
+            raise InvalidInputError("task must be 'classification', 'regression' or 'auto'")
         if isinstance(X, (str, os.PathLike)):
             raise InvalidInputError(
                 "a schema is inferred from a table, not from a name: give read_table(FILE)"
             )
         blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
-        fields, missing, n_rows = guess_fields(
-            blocks, label, closed=source == "private", regression=task == "regression"
-        )
+        fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private", task=task)
         if not n_rows:
             raise InvalidInputError(f"{place_of(X)}the table has no rows")
         return cls(fields, name=name, missing_values=missing, source=source)

@@ -194,12 +194,15 @@ def check_simulation(args: argparse.Namespace) -> None:
         raise InvalidInputError("--epsilon is for --method moments: answers by folding have no noise")
 
 
-def run_simulation(args: argparse.Namespace) -> int:
-    """Read, simulate, tell."""
+def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = None) -> int:
+    """Read, unless the schema and the table are known; simulate, tell."""
     from onefold.federated import simulate_regression
     from onefold.report.numbers import SIMULATED, of_number_simulation
 
-    schema, table = _table(args)
+    schema, table = _table(args) if known is None else known
+    if schema.source == "private":
+        # Sites of a real federation declare one like it; here nothing is promised and nothing leaves.
+        schema = Schema(**(schema.get_params(deep=False) | {"source": "public"}))
     result = simulate_regression(
         table,
         n_clients=args.sites,
@@ -248,9 +251,14 @@ def _table(args: argparse.Namespace) -> tuple[Schema, Any]:
         raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
     if args.epsilon is not None:
         raise InvalidInputError("--epsilon needs --schema FILE: noise is in units of declared ranges")
+    return inferred_table(args, "regression")
+
+
+def inferred_table(args: argparse.Namespace, task: str) -> tuple[Schema, Any]:
+    """A schema that is inferred from the table, and the table."""
     encoders = shared.encoders_of(args)
     table = contracts.read_columns(args.data, [args.label, *args.ignore], args.json)
-    return contracts.inferred(table, args.label, args.ignore, None, encoders, task="regression"), table
+    return contracts.inferred(table, args.label, args.ignore, None, encoders, task=task), table
 
 
 def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import regression, reports
+from onefold.cli import contracts, regression, reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common, numbers, sources
@@ -554,7 +554,8 @@ def add_simulate(parts: Any) -> None:
     option(parser, "--label COL", label)
     shared.add_task(
         parser,
-        "what to predict, a class or a number (default: regression where the label of --schema is a number)",
+        "what to predict, a class or a number (default: regression where the label of --schema is a number, "
+        "or without --schema has fractions or more than 20 different whole numbers)",
     )
     shared.add_ignore(parser)
     common.add_schema(parser)
@@ -602,7 +603,6 @@ def run_simulate(args: argparse.Namespace) -> int:
         return numbers.run_simulation(args)
     if args.epsilon is not None or args.partition == "sorted":
         raise InvalidInputError("--epsilon and --partition sorted are for numbers to predict")
-    args.partition = "dirichlet" if args.partition is None else args.partition
     schema, names, y = common.schema_of(args), None, None
     X: Any
     if schema is not None:
@@ -610,8 +610,21 @@ def run_simulate(args: argparse.Namespace) -> int:
     elif args.label is None:
         raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
     else:
-        table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
-        X, names = table.values, table.names
+        try:
+            table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
+            X, names = table.values, table.names
+            needs_schema = args.task is None and contracts.may_be_amounts(args.data, y)
+        except InvalidInputError:
+            needs_schema = True  # for texts and gaps; and an amount is no class
+        if needs_schema:
+            y, names = None, None
+            schema, X = numbers.inferred_table(args, "auto" if args.task is None else args.task)
+            if schema.predicts_number:
+                args.task = "regression"
+                numbers.check_simulation(args)
+                return numbers.run_simulation(args, (schema, X))
+            say(contracts.in_one_line(schema, contracts.rows_of(schema, X, strict=False)), args.json)
+    args.partition = "dirichlet" if args.partition is None else args.partition
     spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
     result = simulate(
         X,
