@@ -560,6 +560,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         MomentClassifier
             A fitted classifier.
         """
+        check_is_fitted(moments)
         return cls._of_release(
             moments,
             _row_map_of(moments, schema, encoder, lift),

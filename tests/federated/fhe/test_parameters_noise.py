@@ -69,8 +69,7 @@ def test_adding_a_constant_changes_neither_noise_nor_factor(small) -> None:
 def test_noise_of_two_digits_is_below_its_figure(seal) -> None:
     """Keys for measures of 16 bits pass the trial, which compares noise and answer."""
     querier = Querier(4, 3, 16)
-    querier.evaluation_keys()
-    tally, _ = querier._trial(querier.evaluation_keys(check=False))
+    tally, _ = querier._trial(querier.evaluation_keys())
     bound = querier.parameters.noise_bits
     assert bound - 9 < _noise(querier, tally.bare(0)) <= bound
 

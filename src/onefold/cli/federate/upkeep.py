@@ -32,6 +32,7 @@ RAW_CHANGES = (
     "digest and the classes of the new one. Whoever compares answers from before and after may learn "
     "something about the rows that make the difference."
 )
+RAW_SUMS_CHANGE = "Nothing is spent: there is no noise, and no guarantee. The sums that leave change."
 SUMS_DIFFER = (
     "THE SERVER HAS THE PLAIN SUMS OF BEFORE and gets the new ones: their difference is the exact sum over "
     "the rows that came or went, and for a single row that row itself."
@@ -392,7 +393,8 @@ def _confirm(
     words = [f"Rows: {'not known' if before is None else before} before, {n_rows} now (told to nobody)."]
     costs = promise is not None or site.sends_plain_sums
     if promise is None:
-        words += [RAW_CHANGES, *([SUMS_DIFFER] if site.sends_plain_sums else [])]
+        changes = RAW_SUMS_CHANGE if site.predicts_numbers else RAW_CHANGES
+        words += [changes, *([SUMS_DIFFER] if site.sends_plain_sums else [])]
     else:
         words += _cost(promise, ledgers)
     for line in words:
