@@ -8,13 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onefold.audit import AttackFinding
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import Guarantee, Laplace
 from onefold.report import AccuracyDisplay, ConfusionDisplay, Report, Section, report_page, write_report
 from onefold.report.builders import (
     HeldOutAccuracy,
-    of_battery,
     of_model,
     of_table,
     of_transfer,
@@ -199,17 +197,6 @@ def test_sources_with_the_same_gaps_name_them_once() -> None:
     assert accuracy.facts["95 % interval of the accuracy"] == [0.8628, 0.9952]
     assert isinstance(accuracy.display, AccuracyDisplay)
     assert len(accuracy.display.intervals or []) == 3
-
-
-def test_page_of_attacks_is_a_table_and_never_calls_silence_a_proof() -> None:
-    looks = [AttackFinding("Laplace", "entry", "noise", 1.0, 0.0, None, True, "as claimed")]
-    page = of_battery(looks, 300, [])
-    assert page.verdict[1] == "Such attacks find mistakes; that they find none proves no privacy."
-    assert page.sections[0].rows == [["Laplace, entry: noise", 1.0, "", "stands", "as claimed"]]
-    wrong = AttackFinding("Laplace", "entry", "likelihood ratio", 1.0, 0.0, 1.6, False, "too far")
-    page = of_battery([*looks, wrong], 300, [])
-    assert page.verdict == ["1 of 2 looks contradict a claim."]
-    assert page.sections[0].rows[1][2:4] == [1.6, "CONTRADICTED"]
 
 
 def test_void_verdict_has_another_colour() -> None:

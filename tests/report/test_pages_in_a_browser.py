@@ -20,10 +20,10 @@ pytest.importorskip("jinja2")
 
 from tests.browsing import CONTRAST, chromium, narrow, sideways
 
-from onefold.audit import AttackFinding, distance_attack
+from onefold.audit import distance_attack
 from onefold.privacy import AnalyticGaussian, Box, Guarantee, Laplace
 from onefold.report import Comparison, Entry, Report, Section, write_report
-from onefold.report.builders import HeldOutAccuracy, of_battery, of_distances, of_model, of_table, of_transfer
+from onefold.report.builders import HeldOutAccuracy, of_distances, of_model, of_table, of_transfer
 from onefold.report.displays import CalibrationDisplay, FoldingDisplay
 from onefold.report.evaluation import evaluate
 from onefold.report.experiments import of_experiment
@@ -83,12 +83,6 @@ def audit() -> Report:
     ]
     notes = ["Training and test rows that differ for another reason look like a leak here."] * 4
     return of_distances(attack, distances, "Membership audit", {"model": "m.onefold", **SUMS}, rows, notes)
-
-
-def battery() -> Report:
-    words = "lowest binary digit; values 1/255 of the domain apart"
-    found = [AttackFinding("Laplace", "record", f"look {n}", 1.0, 0.0, 0.1, n != 3, words) for n in range(15)]
-    return of_battery(found, 300, ["A lower bound convicts, it never acquits."] * 5)
 
 
 def transfer(n_sources: int) -> Report:
@@ -171,7 +165,6 @@ KINDS: dict[str, Callable[[], Report]] = {
     "table-with-a-weak-promise": lambda: table(Laplace(2.0, sensitivity=1.0).guarantee(n_features=5)),
     "void-table": lambda: table(promise().voided("ranges were taken from the data")),
     "audit": audit,
-    "battery": battery,
     "transfer": lambda: transfer(1),
     "transfer-of-two-sources": lambda: transfer(2),
     "comparison": comparison,

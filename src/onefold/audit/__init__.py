@@ -2,8 +2,8 @@
 
 Membership inference: :func:`membership_inference_score` (000 eq. 69), :func:`distance_attack`,
 :func:`likelihood_ratio_attack`, and :func:`audit_membership` for a fitted classifier in one call.
-Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run`. Onefold's own releases, as users make them:
-:func:`attack`, on the targets of :func:`privacy_targets`.
+Claims: :func:`audit_epsilon` and :func:`audit_epsilon_one_run` for any function; :func:`attack` for a release
+of which an :class:`AttackTarget` says what it would be without noise. The tests attack onefold's own so.
 An audit can convict, never acquit: every result says what it does not show.
 """
 
@@ -20,7 +20,6 @@ from onefold.audit.membership import (
     membership_inference_score,
 )
 from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
-from onefold.audit.targets import privacy_targets
 
 __all__ = [
     "AttackFinding",
@@ -41,5 +40,4 @@ __all__ = [
     "likelihood_ratio_attack",
     "membership_inference_score",
     "own_class_score",
-    "privacy_targets",
 ]

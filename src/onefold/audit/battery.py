@@ -39,15 +39,8 @@ from onefold.audit.epsilon import (
 from onefold.audit.intervals import CONFIDENCE, epsilon_from_rates, lower_limit, upper_limit
 from onefold.exceptions import OnefoldError
 
-__all__ = ["BLIND_SPOTS", "AttackFinding", "AttackTarget", "attack", "lower_bound"]
+__all__ = ["AttackFinding", "AttackTarget", "attack", "lower_bound"]
 
-BLIND_SPOTS = (
-    "A lower bound convicts, it never acquits: another pair of datasets or a sharper eye may show more.",
-    "Choices made before the data came to onefold: a scaler, a choice of columns, bounds read off the data.",
-    "Other releases of the same records, by onefold or by anybody else: a ledger adds them up.",
-    "How long a release takes, what it writes to logs, memory or swap, and errors that depend on the data.",
-    "Whether the entropy of the system is secret, and whether this is the code that ran when you released.",
-)
 SURPRISING = 6.0  # standard errors: a deviation that an honest release shows once in half a billion looks
 ROUNDING = 1e-4  # relative: grids make the noise larger by parts in a million
 CLOSE_SHARE = 0.01  # of the claim that values 1/255 of the domain apart may show
@@ -204,6 +197,10 @@ def attack(
     Notes
     -----
     Nothing here can be seeded: the releases come from the entropy of the system, as those of a user do.
+    A lower bound convicts, it never acquits: another pair of datasets or a sharper eye may show more. No
+    look sees choices made before the data came here (a scaler, bounds read off the data), other releases of
+    the same records, how long a release takes, logs, memory, errors that depend on the data, or whether the
+    entropy of the system is secret and this is the code that released.
 
     Examples
     --------

@@ -27,7 +27,6 @@ __all__ = [
     "HeldOutAccuracy",
     "accuracy_ends",
     "files_section",
-    "of_battery",
     "of_distances",
     "of_membership",
     "of_model",
@@ -598,47 +597,3 @@ def of_distances(
     if any(map(_is_sum, facts)):
         sections.append(replace(files_section(facts), notes=()))
     return Report("audit", title, verdict, sections)
-
-
-def of_battery(found: Sequence[Any], releases: int, cannot_see: Sequence[str]) -> Report:
-    """Report on attacks against onefold's own releases.
-
-    Parameters
-    ----------
-    found : sequence of Finding
-        What :func:`onefold.audit.battery.attack` returned.
-    releases : int
-        Releases that were made of each dataset.
-    cannot_see : sequence of str
-        What such attacks cannot see.
-
-    Returns
-    -------
-    Report
-        The report.
-    """
-    failed = sum(not finding.passed for finding in found)
-    verdict = (
-        f"{failed} of {len(found)} looks contradict a claim."
-        if failed
-        else f"None of {len(found)} looks contradicts a claim ({releases} releases of each dataset)."
-    )
-    limits = [] if failed else ["Such attacks find mistakes; that they find none proves no privacy."]
-    rows = [
-        [
-            f"{finding.target}, {finding.unit}: {finding.check}",
-            _bound(finding.epsilon),
-            "" if finding.bound is None else round(finding.bound, 3),
-            "stands" if finding.passed else "CONTRADICTED",
-            finding.words,
-        ]
-        for finding in found
-    ]
-    headers = ["release, unit and look", "epsilon claimed", "found at least", "claim", "what was seen"]
-    looks = Section("The looks", headers=headers, rows=rows)
-    return Report(
-        "audit",
-        "Attacks on releases",
-        [verdict, *limits],
-        [looks, Section("What this cannot see", notes=cannot_see)],
-    )

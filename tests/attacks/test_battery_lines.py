@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from onefold.audit.row_targets import DELTA, HIGH, LOW, ROWS_PER_PERSON, WEIGHTS, WIDTHS, mechanism_for
+from attacks.row_targets import DELTA, HIGH, LOW, ROWS_PER_PERSON, WEIGHTS, WIDTHS, mechanism_for
 from onefold.privacy import BoundedFisherNoise, Box, PrivateMoments
 from onefold.privacy.guarantee import RELATIONS
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attacks.release_targets import all_targets
 from onefold.audit.battery import attack
-from onefold.cli.audit import all_targets
 from onefold.fabrication import TableSynthesizer, pair_tables, synthesizer
 from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, Laplace, samplers

@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from onefold._base.arrays import Floats
-from onefold.audit.battery import AttackTarget
+from onefold.audit import AttackTarget
 from onefold.privacy import (
     AnalyticGaussian,
     BoundedFisherNoise,
@@ -26,20 +26,6 @@ from onefold.privacy import (
     Laplace,
     OptimalNoise,
 )
-
-__all__ = [
-    "CLOSE",
-    "DELTA",
-    "bounded_target",
-    "composed_target",
-    "fisher_factors",
-    "mechanism_for",
-    "mechanism_target",
-    "needed_levels",
-    "needed_mu",
-    "reachable",
-    "row_target",
-]
 
 DELTA = 1e-5
 LOW, HIGH = np.array([0.0, -1.0, 10.0]), np.array([1.0, 1.0, 14.0])
@@ -62,26 +48,7 @@ def rows_of(unit: str, side: int) -> Floats:
 
 
 def mechanism_for(name: str, unit: str, epsilon: float, delta: float = DELTA, **options: Any) -> Any:
-    """Make the noise of a name, calibrated for a unit, with the declared domain of the datasets.
-
-    Parameters
-    ----------
-    name : str
-        Name of the class.
-    unit : {"entry", "record", "person"}
-        The unit.
-    epsilon : float
-        Privacy loss of the unit.
-    delta : float, default=1e-5
-        Delta of the unit, where there is one.
-    **options : dict
-        Further parameters of the class.
-
-    Returns
-    -------
-    object
-        The mechanism.
-    """
+    """Make the noise of a name, calibrated for a unit, with the declared domain of the datasets."""
     options = {"sensitivity": Box(LOW, HIGH), **options}
     if unit == "person":
         options["rows_per_person"] = ROWS_PER_PERSON
@@ -137,30 +104,7 @@ def row_target(
     family: str,
     **looks: Any,
 ) -> AttackTarget:
-    """Describe rows that get noise one by one: the rows of one big table are independent releases.
-
-    Parameters
-    ----------
-    name : str
-        What makes the release.
-    unit : {"entry", "record", "person"}
-        What the datasets differ in.
-    claim : tuple of two float
-        Its (epsilon, delta).
-    release : callable
-        Makes private rows of raw ones, each by itself.
-    levels : ndarray of shape (3,) or None
-        Noise that the claim needs on each column.
-    family : str
-        The noise.
-    **looks : dict
-        Further fields of the target.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
-    """
+    """Describe rows that get noise one by one: the rows of one big table are independent releases."""
 
     def draw(side: int, n: int) -> Floats:
         return np.asarray(release(np.tile(rows_of(unit, side), (n, 1)))).reshape(n, -1)
@@ -244,25 +188,6 @@ def composed_target(name: str, kind: str, unit: str, epsilon: float, path: Path)
     The path runs as it is, with a mechanism that hands the real one as many copies of the rows as there are
     to be releases. That the artefact depends on nothing but the noisy rows is shown exactly: with the same
     noisy rows and other raw ones it must be the same, byte for byte.
-
-    Parameters
-    ----------
-    name : str
-        What makes the artefact.
-    kind : str
-        Name of its noise.
-    unit : {"entry", "record", "person"}
-        What the datasets differ in.
-    epsilon : float
-        The claim.
-    path : callable
-        ``path(mechanism, X, y, person)`` makes the artefact of rows, labels and whom they are about (None
-        unless that is the unit); it returns the artefact's "content" and a description of the rest.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
     """
     noise = mechanism_for(kind, unit, epsilon)
     # A person has a row more than may count: one of them, all equal, has to be dropped.
@@ -366,26 +291,7 @@ def bounded_target(
     claim: tuple[float, float],
     release: Callable[[Floats], Floats],
 ) -> AttackTarget:
-    """Describe rows with noise between bounds, whose size is taken as the mechanism states it.
-
-    Parameters
-    ----------
-    name : str
-        What makes the release.
-    unit : {"entry", "record", "person"}
-        What the datasets differ in.
-    noise : BoundedFisherNoise
-        The noise.
-    claim : tuple of two float
-        Its (epsilon, delta).
-    release : callable
-        Makes private rows of raw ones, each by itself.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
-    """
+    """Describe rows with noise between bounds, whose size is taken as the mechanism states it."""
     mean = noise.mean(3)
     levels = np.sqrt(noise.second_moments(3) - mean**2)
     made = row_target(name, unit, claim, release, levels, "gaussian")

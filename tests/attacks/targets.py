@@ -1,6 +1,6 @@
 """Targets of the battery: every mechanism, randomised labels, private moments, counts of tables.
 
-As in :mod:`onefold.audit.row_targets`, the record that the datasets differ in lies outside the declared ball,
+As in ``row_targets``, the record that the datasets differ in lies outside the declared ball,
 and what the numbers and their noise have to be is computed by hand.
 """
 
@@ -11,19 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from attacks.row_targets import CLOSE, DELTA, NORMS, mechanism_target, needed_mu, reachable
 from onefold._base.arrays import Floats
-from onefold.audit.battery import AttackTarget
-from onefold.audit.row_targets import CLOSE, DELTA, NORMS, mechanism_target, needed_mu, reachable
+from onefold.audit import AttackTarget
 from onefold.privacy import PrivateMoments, RandomisedLabels
-
-__all__ = [
-    "CLASS_PAIRS",
-    "KEPT_ROWS",
-    "count_target",
-    "fine_count_target",
-    "moment_target",
-    "privacy_targets",
-]
 
 LARGE_DELTA = 0.3  # at which few releases show the loss of Gaussian noise
 
@@ -110,28 +101,7 @@ def moment_target(
     fit: Callable[..., Any],
     **looks: Any,
 ) -> AttackTarget:
-    """Describe moments of many classes: two classes are one release, since records have one class.
-
-    Parameters
-    ----------
-    name : str
-        What makes the release.
-    unit : {"entry", "record", "person"}
-        What the datasets differ in.
-    neighbours : {"add-remove", "replace"}
-        The relation of the claim.
-    epsilon : float
-        Privacy loss of a record.
-    fit : callable
-        ``fit(X, y, person, classes=..., neighbours=..., epsilon=...)`` returns moments that were released.
-    **looks : dict
-        Further fields of the target.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
-    """
+    """Describe moments of many classes: two classes are one release, since records have one class."""
 
     # A person has more records than may count, and all of them together must count as one.
     copies = MANY_ROWS + 5 if unit == "person" else 1
@@ -324,29 +294,7 @@ def counts_without_noise(rows: Sequence[CountedRow]) -> Floats:
 def count_target(
     name: str, unit: str, neighbours: str, epsilon: float, count: Callable[..., Any], **looks: Any
 ) -> AttackTarget:
-    """Describe counts of a table of two columns and many classes: two classes are one release.
-
-    Parameters
-    ----------
-    name : str
-        What makes the release.
-    unit : {"record", "person"}
-        What the tables differ in.
-    neighbours : {"add-remove", "replace"}
-        The relation of the claim.
-    epsilon : float
-        Privacy loss of the unit.
-    count : callable
-        ``count(rows, person, neighbours=..., epsilon=..., delta=..., rows_per_person=...)`` returns the
-        guarantee and the counts of ages, wards and pairs of each class, of shape (2 CLASS_PAIRS, 8).
-    **looks : dict
-        Further fields of the target.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
-    """
+    """Describe counts of a table of two columns and many classes: two classes are one release."""
     copies, kept = (KEPT_ROWS + 40, KEPT_ROWS) if unit == "person" else (1, 1)
 
     def counted(side: int) -> Any:
@@ -373,22 +321,7 @@ def count_target(
 
 
 def fine_count_target(name: str, epsilon: float, count: Callable[..., Any]) -> AttackTarget:
-    """Describe counts of the fine cells of one column of the whole numbers from 0 to 4.
-
-    Parameters
-    ----------
-    name : str
-        What makes the release.
-    epsilon : float
-        Privacy loss of a record for this release and the tables after it.
-    count : callable
-        ``count(values, epsilon, delta)`` returns five counts.
-
-    Returns
-    -------
-    AttackTarget
-        The target.
-    """
+    """Describe counts of the fine cells of one column of the whole numbers from 0 to 4."""
     values = ([0.0, 2.0], [0.0, 2.0, 1e9])
 
     def draw(side: int, n: int) -> Floats:
@@ -405,29 +338,7 @@ def fine_count_target(name: str, epsilon: float, count: Callable[..., Any]) -> A
 
 
 def privacy_targets(epsilon: float = 1.0) -> dict[str, Sequence[Callable[[], AttackTarget]]]:
-    """Name every target of the privacy room; each is made when it is asked for.
-
-    Parameters
-    ----------
-    epsilon : float, default=1.0
-        The claim.
-
-    Returns
-    -------
-    dict of str to sequence of callable
-        Functions that make the targets of each mechanism.
-
-    See Also
-    --------
-    attack : Attacks a target.
-
-    Examples
-    --------
-    >>> from onefold.audit import attack
-    >>> make = privacy_targets(epsilon=1.0)["Laplace"][0]
-    >>> all(finding.passed for finding in attack(make(), n_releases=1000))
-    True
-    """
+    """Name every target of the privacy room; each is made when it is asked for."""
     found: dict[str, Sequence[Callable[[], AttackTarget]]] = {
         name: [partial(mechanism_target, name, unit, epsilon) for unit in ("entry", "record", "person")]
         for name in (*NORMS, "FisherGaussian", "BoundedFisherNoise")
