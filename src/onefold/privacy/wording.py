@@ -205,5 +205,7 @@ def _several_sites(guarantee: "Guarantee") -> list[str]:
 def _gaps(guarantee: "Guarantee") -> str:
     gaps = [] if guarantee.labels else ["labels", "class sizes"]
     if guarantee.neighbours == "replace":
-        gaps.append("the number of rows")
+        # Rows about nobody and those beyond a limit are left out, which the number of rows shows.
+        whose = guarantee.rows_per_person is not None
+        gaps.append(f"the number of rows{' and which rows belong to whom' * whose}")
     return ", ".join([*gaps, "choices made by looking at the raw data", "refusals and their messages"])
