@@ -35,16 +35,21 @@ def test_failed_write_leaves_no_file(tmp_path, error):
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_file_is_private_only_when_asked(tmp_path):
-    before = os.umask(0o022)
+@pytest.mark.parametrize("umask", [0o022, 0o000, 0o077])
+def test_file_is_closed_from_its_first_byte_unless_it_is_public(tmp_path, umask):
+    before = os.umask(umask)
     try:
-        for name, private in (("open", False), ("closed", True)):
-            with atomic_write(tmp_path / name, private=private) as file:
+        for name, public in (("open", True), ("closed", False)):
+            with atomic_write(tmp_path / name, public=public) as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
                 file.write(b"x")
+            assert (
+                mode
+                == stat.S_IMODE(os.stat(tmp_path / name).st_mode)
+                == (0o666 & ~umask if public else 0o600)
+            )
     finally:
         os.umask(before)
-    assert stat.S_IMODE(os.stat(tmp_path / "open").st_mode) == 0o644
-    assert stat.S_IMODE(os.stat(tmp_path / "closed").st_mode) == 0o600
 
 
 def test_file_is_read_back_and_errors_name_it(tmp_path):

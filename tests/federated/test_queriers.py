@@ -165,14 +165,14 @@ def test_key_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         QuerierKey.load(public)
     with pytest.raises(InvalidInputError, match="no such file"):
         QuerierKey.load(tmp_path / "none.pub")
-    with pytest.raises(InvalidInputError, match="no such file"):
+    with pytest.raises(InvalidInputError, match="there is no signing key"):
         find_signing_key(str(tmp_path / "none.signkey"))
 
 
 def test_key_that_cannot_be_written_leaves_no_private_half(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(path: Path, content: bytes, private: bool = False) -> None:
+    def fail(path: Path, content: bytes, public: bool = False) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(queriers, "write_whole", fail)

@@ -93,7 +93,7 @@ FAULTS: dict[str, Callable[[], list[Plant]]] = {
     "list and log are not brought together": lambda: [(Registry, "_finish", _nothing)],
     "sums keep sites that have left": lambda: [(KeptSums, "_add_up", _first_only(KeptSums._add_up))],
     "removed sites are members": lambda: [(Registry, "members", property(_with_removed))],
-    "the list is written in place": lambda: [(registry, "write_private", _in_place)],
+    "the list is written in place": lambda: [(registry, "write_whole", _in_place)],
 }
 
 

@@ -73,9 +73,10 @@ def save_archive(
     kind: str,
     about: Mapping[str, Any],
     arrays: Mapping[str, AnyArray],
-    private: bool = False,
 ) -> None:
     """Write an archive to ``path``, replacing what was there only when all is written.
+
+    Only the user's account may read it: models hold rows, or what was learned from them.
 
     Parameters
     ----------
@@ -87,10 +88,8 @@ def save_archive(
         Description, of JSON values; scalars of numpy are turned into Python's.
     arrays : mapping of str to ndarray
         Arrays of booleans, numbers or texts; their order in memory (C or Fortran) is kept.
-    private : bool, default=False
-        Whether only the owner of the file may read it.
     """
-    with atomic_write(path, private) as file:
+    with atomic_write(path) as file:
         write_archive(file, kind, about, arrays)
 
 

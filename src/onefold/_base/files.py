@@ -1,5 +1,9 @@
 """Files and locks: written whole or not at all, read with one clear error, changed one process at a time.
 
+Every file is made for the user's account alone, from its first byte on. Only what is meant to be handed out
+(``public=True``: schemas, guarantees, tables with a guarantee, reports, public keys) gets the permissions
+that the umask leaves. Files of secrets are read here too, and refused if another account may read them.
+
 Every step that is to survive a crash (making, writing, syncing, renaming and removing a file) passes a fault
 point first. Tests end the process at each of them in turn, or let the disk be full there.
 """
@@ -7,6 +11,7 @@ point first. Tests end the process at each of them in turn, or let the disk be f
 import errno
 import os
 import re
+import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +27,8 @@ __all__ = [
     "file_lock",
     "has_room",
     "is_disk_full",
+    "make_folder",
+    "open_file",
     "output_file",
     "read_saved",
     "remove_file",
@@ -44,17 +51,17 @@ def _step(name: str, *what: Any) -> None:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str], *, public: bool = False) -> Iterator[IO[bytes]]:
     """A binary file that takes the place of ``path`` when the block ends well, and leaves no trace otherwise.
 
     When this returns, the file is synced, and its folder too where the system can do that: neither a crash
     nor a power failure undoes it. What a writer of the same file left behind when it was killed is removed.
-    ``private`` keeps it readable by its owner only; otherwise the usual permissions apply.
+    Only the user's account may read it, unless it is ``public``.
     """
     target = Path(path)
     _refuse_no_folder(target)
     sweep_parts(target.parent, target.name)
-    handle, name = _new_part(target)
+    handle, name = _new_part(target, public)
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
@@ -62,8 +69,6 @@ def atomic_write(path: str | os.PathLike[str], private: bool = False) -> Iterato
             file.flush()
             _step("sync", file)
             os.fsync(file.fileno())
-            if not private:
-                os.chmod(name, 0o666 & ~_umask())
             if sys.platform != "win32":  # the lock is held until the name is right: nobody sweeps it away
                 _rename(name, target)
         if sys.platform == "win32":
@@ -86,11 +91,16 @@ def _rename(name: str, target: Path) -> None:
     os.replace(name, target)
 
 
-def _new_part(target: Path) -> tuple[int, str]:
+def _new_part(target: Path, public: bool) -> tuple[int, str]:
     """An open file beside ``target``, locked as long as it is open: see :func:`sweep_parts`."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
         _step("make", target)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+        name = str(target.parent / f".{target.name}.{secrets.token_hex(4)}.part")
+        try:
+            handle = os.open(name, flags, _mode(public))
+        except FileExistsError:
+            continue
         if _lock_part(handle) and os.fstat(handle).st_nlink:
             return handle, name
         os.close(handle)  # swept away before it was locked: another one
@@ -126,7 +136,7 @@ def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
     """
     new = not Path(path).exists()
     _step("open", path)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), _mode(public=False))
     try:
         _step("cut", handle)
         os.ftruncate(handle, size)
@@ -198,31 +208,55 @@ def has_room(folder: str | os.PathLike[str], size: int = 2**20) -> bool:
     return True
 
 
-def write_whole(path: str | os.PathLike[str], content: bytes, private: bool = False) -> None:
-    """Bytes into a file, all of them or none."""
-    with atomic_write(path, private) as file:
+def write_whole(path: str | os.PathLike[str], content: bytes, *, public: bool = False) -> None:
+    """Bytes into a file, all of them or none; only the user's account may read it, unless it is public."""
+    with atomic_write(path, public=public) as file:
         file.write(content)
 
 
 @contextmanager
-def output_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def output_file(path: str | os.PathLike[str], *, public: bool = False) -> Iterator[IO[bytes]]:
     """Open a file that somebody asked for, as :func:`atomic_write` does; failing to write it is bad input."""
     try:
-        with atomic_write(path) as file:
+        with atomic_write(path, public=public) as file:
             yield file
     except OSError as error:
         reason = error.strerror or "I/O error"
         raise InvalidInputError(f"{os.fspath(path)}: cannot be written ({reason})") from error
 
 
-def read_saved(path: str | os.PathLike[str], missing: str, read: Callable[[bytes], T]) -> T:
-    """What ``read`` makes of a file's bytes; its errors are told with the path, as is a file not there."""
+def open_file(path: str | os.PathLike[str], mode: str) -> IO[Any]:
+    """Open a file of the user's account to write or append as the work goes on, such as a log."""
+    encoding = None if "b" in mode else "utf-8"
+    return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags, _mode(False)))
+
+
+def make_folder(path: str | os.PathLike[str]) -> Path:
+    """Make a folder that only the user's account can enter; one that is there is left as it is."""
+    place = Path(path)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
+
+
+def read_saved(
+    path: str | os.PathLike[str], missing: str, read: Callable[[bytes], T], *, secret: bool = False
+) -> T:
+    """What ``read`` makes of a file's bytes; its errors are told with the path, as is a file not there.
+
+    A file of secrets is refused if another account may read it. What is looked at is the file that was
+    opened: nobody can put another one in its place meanwhile.
+    """
+    place = os.fspath(path)
     if not Path(path).is_file():
-        raise InvalidInputError(f"{missing} at {os.fspath(path)}")
+        raise InvalidInputError(f"{missing} at {place}")
+    with open(path, "rb") as file:
+        if secret and os.name != "nt" and os.fstat(file.fileno()).st_mode & 0o077:
+            raise InvalidInputError(f"{place}: others can read this key: run chmod 600 {place}")
+        content = file.read()
     try:
-        return read(Path(path).read_bytes())
+        return read(content)
     except FileFormatError as error:
-        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+        raise FileFormatError(f"{place}: {error}") from None
 
 
 def _refuse_no_folder(target: Path) -> None:
@@ -230,11 +264,9 @@ def _refuse_no_folder(target: Path) -> None:
         raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(target.parent))
 
 
-def _umask() -> int:
-    """The process's permission mask, which can only be read by setting it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _mode(public: bool) -> int:
+    """Permissions of a new file, of which the system takes away what the umask says."""
+    return 0o666 if public else 0o600
 
 
 @contextmanager

@@ -76,7 +76,7 @@ def check_private_table(path: str, *inputs: str) -> None:
 def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     """Write the guarantee of a table to a file beside it, and return the name of that file."""
     path = f"{table}.guarantee.json"
-    write_whole(path, json.dumps(promise, indent=1, ensure_ascii=False).encode())
+    write_whole(path, json.dumps(promise, indent=1, ensure_ascii=False).encode(), public=True)
     return path
 
 
@@ -104,7 +104,7 @@ def write_private_table(
 ) -> str:
     """Write a table and its guarantee, and return the name of the guarantee's file."""
     take_guarantee_away(path)
-    write_table(path, columns, schema)
+    write_table(path, columns, schema, public=bool(promise["holds"]))
     return write_guarantee(path, promise)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from onefold._base.files import write_whole
 from onefold.cli.arguments import flag, option, whole
 from onefold.cli.console import print_json, say
 
@@ -50,6 +51,5 @@ def run(args: argparse.Namespace) -> int:
 def _page_that_leads_to(address: str, folder: str) -> Path:
     """A page for this account only: on a command line, everybody on this machine could read the token."""
     page = Path(folder) / "onefold.html"
-    page.touch(mode=0o600)
-    page.write_text(f'<meta http-equiv="refresh" content="0; url={address}">', encoding="utf-8")
+    write_whole(page, f'<meta http-equiv="refresh" content="0; url={address}">'.encode())
     return page

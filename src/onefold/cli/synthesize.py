@@ -327,7 +327,8 @@ def write_made(
 
 def _write_quality(out: str, quality: dict[str, Any]) -> str:
     path = f"{out}.quality.json"
-    write_whole(path, json.dumps(quality, indent=1, ensure_ascii=False, allow_nan=False).encode())
+    content = json.dumps(quality, indent=1, ensure_ascii=False, allow_nan=False).encode()
+    write_whole(path, content, public=True)
     return path
 
 

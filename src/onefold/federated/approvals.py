@@ -414,7 +414,7 @@ class Approvals:
             yield entries
             if entries != before:
                 plain = {"format": FORMAT, "approvals": [entry.to_dict() for entry in entries.values()]}
-                write_whole(self.path, json.dumps(plain, indent=1).encode(), private=True)
+                write_whole(self.path, json.dumps(plain, indent=1).encode())
 
     def _read(self) -> dict[Key, Approval]:
         try:

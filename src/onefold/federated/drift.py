@@ -290,7 +290,7 @@ class DriftWatch:
             plain["weeks"][number] = [rows, *counts, drifted]
             recent = sorted(plain["weeks"], key=int)[-MOST_WEEKS:]
             plain["weeks"] = {each: plain["weeks"][each] for each in recent}
-            write_whole(self.path, json.dumps(plain, indent=1, allow_nan=False).encode(), private=True)
+            write_whole(self.path, json.dumps(plain, indent=1, allow_nan=False).encode())
         return bool(drifted and not old[4])
 
     def weeks(self) -> list[Week]:

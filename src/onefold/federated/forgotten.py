@@ -123,7 +123,7 @@ class ForgottenPersons:
             yield _mark(key, text), marks
             # Sorted, so that the file does not tell who came when.
             plain = {"format": FORMAT, "key": key.hex(), "persons": sorted(marks)}
-            write_whole(self.path, json.dumps(plain, indent=1).encode(), private=True)
+            write_whole(self.path, json.dumps(plain, indent=1).encode())
 
     def kept(self, persons: Any) -> Mask:
         """Tell which rows stay: those of others, and those that do not say whom they are about.

@@ -198,7 +198,7 @@ class QueryGuard:
     def _write(self, accounts: dict[str, Account]) -> None:
         if self.path is not None:
             content = json.dumps({"format": FORMAT, "callers": accounts}, allow_nan=False).encode()
-            write_whole(self.path, content, private=True)
+            write_whole(self.path, content)
 
 
 def _enter(recent: list[list[Any]], now: float, n_rows: int) -> None:

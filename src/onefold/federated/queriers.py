@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onefold._base.files import file_lock, write_whole
+from onefold._base.files import file_lock, make_folder, read_saved, write_whole
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.messages import Query, QueryKey, SumParcel
@@ -104,7 +104,7 @@ class SigningKey:
         private = require(ED25519, "federated").Ed25519PrivateKey.generate()
         pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(path.parent)
             with file_lock(path):
                 if path.exists():
                     raise InvalidInputError(f"{path}: there is a key already; queries are signed with it")
@@ -112,9 +112,10 @@ class SigningKey:
                 public = private.public_key().public_bytes(
                     serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
                 )
-                write_whole(path.with_suffix(PUBLIC_SUFFIX), public + b" " + name.encode("ascii") + b"\n")
+                line = public + b" " + name.encode("ascii") + b"\n"
+                write_whole(path.with_suffix(PUBLIC_SUFFIX), line, public=True)
                 content = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-                write_whole(path, content, private=True)
+                write_whole(path, content)
         except OSError as error:
             raise InvalidInputError(f"{path}: {error.strerror or 'cannot be written'}") from None
         return cls(name, private.private_bytes_raw())
@@ -138,27 +139,8 @@ class SigningKey:
         InvalidInputError
             If there is no such key, or others can read it.
         """
-        place = Path(path)
-        unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
-        try:
-            if os.name != "nt" and place.stat().st_mode & 0o077:
-                raise InvalidInputError(f"{place}: others can read this key; chmod 600 it")
-            found = require(SERIALIZATION, "federated").load_pem_private_key(
-                place.read_bytes(), password=None
-            )
-        except FileNotFoundError:
-            raise InvalidInputError(
-                f"{place}: no such file; make a key with onefold federate querier new"
-            ) from None
-        except (OSError, TypeError, unsupported):
-            found = None
-        except ValueError as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            found = None
-        if not isinstance(found, require(ED25519, "federated").Ed25519PrivateKey):
-            raise FileFormatError(f"{place}: no signing key of a querier")
-        return cls(place.stem, found.private_bytes_raw())
+        missing = "there is no signing key (onefold federate querier new makes one)"
+        return cls(Path(path).stem, read_saved(path, missing, _read_private, secret=True))
 
     def sign(
         self,
@@ -288,6 +270,18 @@ class SigningKey:
 
     def __repr__(self) -> str:
         return f"SigningKey({self.key.name!r}, id={self.key.id})"
+
+
+def _read_private(content: bytes) -> bytes:
+    """The 32 bytes of a key in a file."""
+    unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
+    try:
+        key = require(SERIALIZATION, "federated").load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, unsupported):
+        key = None
+    if not isinstance(key, require(ED25519, "federated").Ed25519PrivateKey):
+        raise FileFormatError("no signing key of a querier")
+    return bytes(key.private_bytes_raw())
 
 
 def default_querier_folder() -> Path:

@@ -104,7 +104,7 @@ class Replays:
             forgotten = kept[len(fresh) :]
             floor = max([floor, *(then for _, then in forgotten)])
             plain = {"format": FORMAT, "floor": floor, "known": dict(fresh)}
-            write_whole(self.path, json.dumps(plain).encode(), private=True)
+            write_whole(self.path, json.dumps(plain).encode())
 
     def _objection(self, signature: Signature | SumSignature, floor: int, known: Mapping[str, int]) -> None:
         if _mark(signature) in known:

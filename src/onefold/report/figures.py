@@ -63,7 +63,7 @@ def check_figure_format(path: str) -> str:
 
 def _write_figure(path: str, figure: Any, kind: str) -> None:
     """Write a figure; the file appears whole or not at all."""
-    with output_file(path) as file:
+    with output_file(path, public=True) as file:
         figure.savefig(file, format=kind, dpi=150)
 
 

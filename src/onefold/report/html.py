@@ -66,7 +66,7 @@ def write_page(path: str | Path, page: str) -> None:
     ...     pathlib.Path(folder, "page.html").read_text()
     '<p>north</p>'
     """
-    with output_file(path) as file:
+    with output_file(path, public=True) as file:
         file.write(page.encode())
 
 
@@ -170,7 +170,7 @@ def write_report(path: str | Path, report: Report) -> str:
     content = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False).encode()
     # The page is made of what was written, so that it cannot show a number that is not there.
     page = report_page(Report.from_dict(json.loads(content)))
-    with output_file(beside) as file:
+    with output_file(beside, public=True) as file:
         file.write(content)
     write_page(path, page)
     return str(beside)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold._base.confined import try_confined
+from onefold._base.files import write_whole
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.tables import Schema, read_table
 
@@ -130,8 +131,7 @@ class OpenTables:
         )  # for this account only
         try:
             path = Path(folder.name) / f"private{suffix}"
-            path.write_bytes(content)
-            path.chmod(0o600)
+            write_whole(path, content)
             with _told_by_name(path, Path(name).name):
                 if suffix != ".csv":  # a few bytes can stand for very many there
                     try_confined("onefold.tables:read_table", path, megabytes=MEGABYTES)

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from onefold._base.files import write_whole
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, TableSynthesizer
 from onefold.privacy import Guarantee, RandomisedLabels
@@ -153,4 +154,4 @@ def _first_rows(path: Path) -> list[list[str]]:
 
 
 def _write_json(path: Path, plain: Any) -> None:
-    path.write_text(json.dumps(plain, indent=1, ensure_ascii=False), encoding="utf-8")
+    write_whole(path, json.dumps(plain, indent=1, ensure_ascii=False).encode())

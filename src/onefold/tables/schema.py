@@ -556,7 +556,8 @@ class Schema(TransformerMixin, BaseEstimator):
             The file, usually ending in .json.
         """
         content = self.to_dict(Path(path).parent)
-        write_whole(path, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
+        text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+        write_whole(path, text.encode(), public=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schema":

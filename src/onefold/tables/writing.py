@@ -41,7 +41,9 @@ def check_format(path: str | Path) -> None:
         require("pyarrow.parquet", "parquet")
 
 
-def write_table(path: str | Path, columns: Columns, schema: Schema | None = None) -> None:
+def write_table(
+    path: str | Path, columns: Columns, schema: Schema | None = None, *, public: bool = False
+) -> None:
     """Write a table to a file that is there whole and synced when this returns, or not at all.
 
     Parameters
@@ -53,6 +55,9 @@ def write_table(path: str | Path, columns: Columns, schema: Schema | None = None
     schema : Schema or None, default=None
         Contract of the table. A text file then has the decimal marks, dates and truth values that it
         declares, so that the same contract reads the file; Parquet and NPZ files hold values, not texts.
+    public : bool, default=False
+        Whether the file is made to be published, and gets the permissions that the umask leaves. Otherwise
+        only the user's account may read it.
 
     See Also
     --------
@@ -91,7 +96,7 @@ def write_table(path: str | Path, columns: Columns, schema: Schema | None = None
             name: _as_declared(values, declared[name]) if name in declared else values
             for name, values in columns.items()
         }
-    with output_file(path) as file:
+    with output_file(path, public=public) as file:
         WRITERS[suffix](file, columns)
 
 

@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
+from onefold._base.files import write_whole
 from onefold.exceptions import FederationError, MessageError
 from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
@@ -25,7 +26,6 @@ from onefold.federated.flower.folders import (
     SiteFolder,
     SiteSettings,
     private_folder,
-    write_private,
 )
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.flower.spool import Reply, Request, Spool
@@ -110,7 +110,7 @@ def spool(tmp_path: Path, lock: Lock, evaluation_keys: bytes) -> Spool:
     folder = ServerFolder(private_folder(tmp_path / "server"))
     folder.prepare()
     made = Spool(folder.spool)
-    write_private(made.keys(lock.key_id), evaluation_keys)
+    write_whole(made.keys(lock.key_id), evaluation_keys)
     return made
 
 
@@ -121,7 +121,7 @@ def evaluated(
     folder = private_folder(spool.job("q"))
     (job or Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ()))).save(folder)
     for name, message in answers.items():
-        write_private(folder / f"{name}.answers", to_bytes(message))
+        write_whole(folder / f"{name}.answers", to_bytes(message))
     reply = evaluate(spool, "q")
     assert reply.expected == tuple(SITES)
     result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
@@ -137,7 +137,7 @@ def test_unusable_evaluation_keys_are_deleted(
     spool: Spool, lock: Lock, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
 ) -> None:
     of_another = encrypted.to_bytes(Querier(3, 3, 8).evaluation_keys(check=False))
-    write_private(spool.keys(lock.key_id), evaluation_keys[:-1] if wrong == "damaged" else of_another)
+    write_whole(spool.keys(lock.key_id), evaluation_keys[:-1] if wrong == "damaged" else of_another)
     with pytest.raises(MessageError):
         evaluated(spool, lock, sealed)
     assert not spool.keys(lock.key_id).exists()  # so that the next query brings them
@@ -216,11 +216,11 @@ def test_unusable_query_key_is_refused_and_costs_no_budget(
 
 
 def test_site_refuses_keys_that_are_not_trusted(north: SiteFolder, lock: Lock) -> None:
-    write_private(north.trusted_keys, b"0" * 64 + b"\n")
+    write_whole(north.trusted_keys, b"0" * 64 + b"\n")
     assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
-    write_private(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
+    write_whole(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
     assert isinstance(site_app.answer(north, QUERY, "me", lock), SealedAnswers)
-    write_private(north.trusted_keys, b"")  # nobody's
+    write_whole(north.trusted_keys, b"")  # nobody's
     assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
 
 

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from onefold import AutoencoderClassifier, WideKAHM
+from onefold._base.files import write_whole
 from onefold.exceptions import FederationError, InvalidInputError, OnefoldError
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower import Federation, Site, asking, decrypt, make_query_key, spool
 from onefold.federated.flower.evaluation import Job, evaluate
-from onefold.federated.flower.folders import private_folder, write_private
+from onefold.federated.flower.folders import private_folder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
@@ -86,7 +87,7 @@ class FakeRun:
         Job(request.lock.key_id, n_rows, Reply(members, failures)).save(job)
         for name, message in said.items():
             if not isinstance(message, Failure):
-                write_private(job / f"{name}.answers", to_bytes(message))
+                write_whole(job / f"{name}.answers", to_bytes(message))
         self.spool.deliver(query_id, evaluate(self.spool, query_id))
 
 

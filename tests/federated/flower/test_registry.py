@@ -233,7 +233,7 @@ def test_removal_that_is_broken_off_deletes_nothing_of_a_site_that_stays(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("onefold.federated.flower.registry.write_private", full)
+        patch.setattr("onefold.federated.flower.registry.write_whole", full)
         with pytest.raises(OSError, match="No space"):
             registry.remove("north")
     assert again(registry).members

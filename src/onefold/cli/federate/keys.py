@@ -7,6 +7,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onefold._base.files import make_folder
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.cli.console import Parser, show
@@ -162,7 +163,7 @@ def _write_key(name: str, folder: Path, scheme: str) -> tuple[HolderKey, Path, P
         raise InvalidInputError(
             f"{secret}: is there already; sums that were sent to it need it: choose another name or folder"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     key.public.save(public)
     key.save(secret)
     return key, secret, public

@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold._base.files import write_whole
+from onefold._base.files import make_folder, write_whole
 from onefold._base.frames import join_frames, split_frames
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
@@ -295,7 +295,7 @@ def run_contribute(args: argparse.Namespace) -> int:
             "--folder is the folder of the round: whoever carries its files could delete the kept message, "
             "and a second one would cost again; name a folder of this site's own"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     again = this.path(site, MESSAGE, folder).is_file()
     vector: Any = None  # the kept message needs none
     if not again:
@@ -308,7 +308,7 @@ def run_contribute(args: argparse.Namespace) -> int:
     ledger = args.ledger if this.summed.charges(site, folder) else None
     message = this.total.contribute(site, vector, folder, key=key, ledger=ledger)
     sent = this.path(site, MESSAGE)
-    write_whole(sent, message)
+    write_whole(sent, message, public=True)
     promise = this.total.guarantee
     result = {
         "message": str(sent),
@@ -391,10 +391,10 @@ def run_add(args: argparse.Namespace) -> int:
     sites, (holder,) = _there(this, args.without), this.holders
     with busy("adding", args.quiet):
         total = join_frames(this.routed(sites)[holder])
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     path = this.path(holder, OFFERED, folder)
-    write_whole(path, total)
-    write_whole(folder / Path(args.contract).name, Path(args.contract).read_bytes())
+    write_whole(path, total, public=True)
+    write_whole(folder / Path(args.contract).name, Path(args.contract).read_bytes(), public=True)
     result = {"total": str(path), "sites": sites, "bytes": len(total), "contract": this.contract.digest}
     words = [
         f"total of {', '.join(sites)} written to {path} ({len(total)} bytes), with the contract beside it",
@@ -432,9 +432,9 @@ def run_sign(args: argparse.Namespace) -> int:
     for problem in holder.problems(envelopes).values():
         raise MessageError(f"{problem} (at all holders: --without SITE)")
     signature = holder.sign(envelopes)
-    write_whole(this.path(holder.name, KEPT, folder), join_frames(envelopes), private=True)
+    write_whole(this.path(holder.name, KEPT, folder), join_frames(envelopes))
     path = this.path(holder.name, SIGNED)
-    write_whole(path, signature)
+    write_whole(path, signature, public=True)
     sites = holder.sites(envelopes)
     result = {"signed": str(path), "sites": sites, "contract": this.contract.digest}
     words = [
@@ -453,7 +453,7 @@ def _holder(args: argparse.Namespace) -> tuple[HolderKey, Path]:
 
     folder = Path(args.key).parent if args.folder is None else Path(args.folder)
     key = HolderKey.load(args.key)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     return key, folder
 
 
@@ -528,7 +528,7 @@ def run_answer(args: argparse.Namespace) -> int:
         split_frames(kept.read_bytes()), [signature.read_bytes() for signature in signed.values()]
     )
     path = this.path(holder.name, ANSWER)
-    write_whole(path, answer)
+    write_whole(path, answer, public=True)
     result = {"answer": str(path), "signed_by": sorted(signed), "contract": this.contract.digest}
     words = [
         f"answer of {holder.name} written to {path}; {this.contract.threshold} answers open the sum: onefold "

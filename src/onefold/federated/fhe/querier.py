@@ -232,7 +232,7 @@ class Querier:
         about = {"version": VERSION, "setting": list(self._setting)}
         keys = {"secret": self._secret, "public": self._public}
         arrays = {name: np.frombuffer(key, dtype=np.uint8) for name, key in keys.items()}
-        save_archive(_file(path), KIND, about, arrays, private=True)
+        save_archive(_file(path), KIND, about, arrays)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
@@ -253,9 +253,9 @@ class Querier:
         FileFormatError
             If the file is damaged, or holds no secret key of this version.
         InvalidInputError
-            If there is no such file.
+            If there is no such file, or others can read it.
         """
-        return read_saved(_file(path), "there is no secret key", cls._from_bytes)
+        return read_saved(_file(path), "there is no secret key", cls._from_bytes, secret=True)
 
     @classmethod
     def _from_bytes(cls, content: bytes) -> Querier:

@@ -377,7 +377,7 @@ class Combining:
 def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
     """Write held-out rows into the server's folder, for the server's account only."""
     classes = rows[1] if rows[1].dtype != object else np.array(rows[1].tolist())
-    save_archive(folder.held_out, HELD_OUT, {}, {"X": rows[0], "y": classes}, private=True)
+    save_archive(folder.held_out, HELD_OUT, {}, {"X": rows[0], "y": classes})
 
 
 def kept_held_out(path: Path) -> LabelledRows:

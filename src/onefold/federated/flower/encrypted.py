@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.files import file_lock, output_file
+from onefold._base.files import file_lock, make_folder, output_file, write_whole
 from onefold._base.frames import pack_frame, unpack_frame
 from onefold.exceptions import (
     DecryptionError,
@@ -47,7 +47,7 @@ from onefold.federated.flower.asking import (
     running_spool,
     unsigned,
 )
-from onefold.federated.flower.folders import ServerFolder, owner_only, write_private
+from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.rounding import chosen_map
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import (
@@ -128,7 +128,7 @@ class Keyring:
             self._prepare()
             with file_lock(path):
                 if path.exists():
-                    return _load_secret(path)
+                    return Querier.load(path)
                 made = Querier(n_clients, n_classes, bits)
                 made.save(path)
         except OSError as error:
@@ -138,7 +138,7 @@ class Keyring:
     def find(self, key_id: str) -> Querier:
         """The keys of that id."""
         for path in sorted(self.folder.glob(f"*{SECRET_SUFFIX}")):
-            querier = _load_secret(path)
+            querier = Querier.load(path)
             if querier.key_id == key_id:
                 return querier
         raise FederationError(f"{self.folder}: the secret key of this query is not here")
@@ -149,18 +149,11 @@ class Keyring:
         Others may look into it: only the user's account can read the keys themselves. But whoever may
         write into it could put a key of their own in the place of one, and read what comes under it.
         """
-        if not self.folder.exists():
-            self.folder.mkdir(mode=0o700, parents=True)
+        make_folder(self.folder)
         if os.name != "nt" and self.folder.stat().st_mode & 0o022:
             raise InvalidInputError(
                 f"{self.folder}: others can write here: chmod go-w it, or use another folder (--keys)"
             )
-
-
-def _load_secret(path: Path) -> Querier:
-    if not owner_only(path):
-        raise InvalidInputError(f"{path}: others can read this key; chmod 600 it")
-    return Querier.load(path)
 
 
 def room_for(n_sites: int) -> int:
@@ -454,7 +447,7 @@ def ask_encrypted(
     timeout += SECONDS_PER_MEBIBYTE * n_sites * key.parameters.message_size(batch * looks) / MEBIBYTE
     spool = running_spool(folder)
     if not spool.keys(key.key_id).exists():
-        write_private(spool.keys(key.key_id), key.evaluation_keys())
+        write_whole(spool.keys(key.key_id), key.evaluation_keys())
     parts: list[EncryptedPart] = []
     for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
         query = Query(new_query_id(), rows[start : start + batch])
@@ -612,7 +605,7 @@ def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
 
 def _write(path: Path, header: dict[str, Any], contents: dict[str, bytes]) -> None:
     arrays = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
-    with output_file(path) as file:
+    with output_file(path, public=True) as file:
         file.write(pack_frame(header, arrays))
 
 

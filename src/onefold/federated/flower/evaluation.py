@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from onefold._base.files import has_room
+from onefold._base.files import has_room, write_whole
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import MessageError
 from onefold.federated.fhe import Server, Tally
 from onefold.federated.fhe import messages as fhe_messages
-from onefold.federated.flower.folders import log_to, private_folder, write_private
+from onefold.federated.flower.folders import log_to, private_folder
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import (
     Failure,
@@ -58,7 +58,7 @@ class Job:
     def save(self, folder: Path) -> None:
         """Write it beside the answers."""
         about = json.dumps([self.key_id, self.n_rows]).encode()
-        write_private(folder / JOB_FILE, join_frames([about, self.reply.to_bytes()]))
+        write_whole(folder / JOB_FILE, join_frames([about, self.reply.to_bytes()]))
 
     @classmethod
     def load(cls, folder: Path) -> Job:
@@ -175,7 +175,7 @@ class Evaluations:
         for query_id, messages in replies.items():
             for message in [each for each in messages if isinstance(each, SealedAnswers)]:
                 folder = private_folder(self.spool.job(query_id))
-                write_private(folder / f"{message.site}.answers", to_bytes(message))
+                write_whole(folder / f"{message.site}.answers", to_bytes(message))
                 messages.remove(message)
 
     def begin(

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from onefold._base.files import make_folder
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.contract import check_query_schema
 from onefold.federated.flower.asking import (
@@ -195,8 +196,7 @@ class Federation:
         rows = labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
-        place = Path(root)
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = make_folder(root)
         made = create_federation(place, list(sites), settings, own_keys, approval)
         if rows is not None:
             keep_held_out(made, rows)

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.files import sweep_parts, write_whole
+from onefold._base.files import make_folder, open_file, read_saved, sweep_parts, write_whole
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -29,7 +29,6 @@ __all__ = [
     "address",
     "is_loopback",
     "log_to",
-    "write_private",
 ]
 
 # --- settings: plain values in a file each, checked when they are made and read -----------------------------
@@ -69,11 +68,6 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only the user's account can read, whole or not at all."""
-    write_whole(path, content, private=True)
-
-
 def _parsed(path: Path) -> Any:
     try:
         return parse_json(path.read_bytes())
@@ -89,7 +83,7 @@ class _Settings:
         """Write the settings."""
         plain = {"format": FORMAT, **asdict(self)}
         plain = {name: value for name, value in plain.items() if name not in LATER or value != LATER[name]}
-        write_private(path, (json.dumps(plain, indent=1) + "\n").encode())
+        write_whole(path, (json.dumps(plain, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -228,8 +222,7 @@ SERVER_VARIABLE, SITE_VARIABLE = "ONEFOLD_SERVER", "ONEFOLD_SITE"
 
 def private_folder(path: Path) -> Path:
     """A folder that only the user's account can enter."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path.chmod(0o700)
+    make_folder(path).chmod(0o700)  # one that is there is closed too
     return path
 
 
@@ -279,8 +272,7 @@ class _Folder:
         for path, else_do in files.items():
             if not path.is_file():
                 raise InvalidInputError(f"{path}: no such file; {else_do}")
-        if not owner_only(self.key):
-            raise InvalidInputError(f"{self.key}: others can read this key; chmod 600 it")
+        read_saved(self.key, "there is no private key", len, secret=True)  # Flower reads it itself
 
     def prepare(self) -> None:
         """Make the folders that running needs."""
@@ -384,11 +376,6 @@ class SiteFolder(_Folder):
         return frozenset(self.trusted_keys.read_text(encoding="ascii").split())
 
 
-def owner_only(path: Path) -> bool:
-    """Whether nobody but the user's account may read a file (always true where permissions do not exist)."""
-    return os.name == "nt" or not path.stat().st_mode & 0o077
-
-
 # --- the log of a process -----------------------------------------------------------------------------------
 
 
@@ -397,8 +384,7 @@ def log_to(path: Path) -> None:
     logger = logging.getLogger("onefold")
     if logger.handlers:
         return
-    os.close(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
-    handler = logging.FileHandler(path, encoding="utf-8")
+    handler = logging.StreamHandler(open_file(path, "a"))
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

@@ -15,10 +15,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, remove_file, replace_file
+from onefold._base.files import file_lock, remove_file, replace_file, write_whole
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FederationError, MessageError, OnefoldError
-from onefold.federated.flower.folders import SiteFolder, write_private
+from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import (
     PlainSums,
     PrivateSums,
@@ -59,7 +59,7 @@ def read_profile(folder: SiteFolder) -> Profile:
 
 def write_profile(folder: SiteFolder, profile: Profile) -> None:
     """Write what the site says about its model: from now on it speaks of other files."""
-    write_private(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
+    write_whole(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
 
 
 def keep(
@@ -81,9 +81,8 @@ def keep(
         for path, content in files.items():
             if callable(content):
                 content(_beside(path))
-                _beside(path).chmod(0o600)
             else:
-                write_private(_beside(path), content)
+                write_whole(_beside(path), content)
         write_profile(folder, profile)
         _settle(folder)
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.files import is_disk_full
+from onefold._base.files import is_disk_full, open_file
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold.federated.flower.folders import QUEUE
 
@@ -83,7 +83,8 @@ def write_sign(path: Path, sign: LifeSign) -> bool:
     content = text.ljust(-(-len(text) // BLOCK) * BLOCK)
     part = path.with_suffix(".part")
     try:
-        part.write_bytes(content)
+        with open_file(part, "wb") as file:
+            file.write(content)
         part.replace(path)
         return True
     except OSError as error:  # a full disk: over the old one, in one piece

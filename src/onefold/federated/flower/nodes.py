@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from onefold._base.files import has_room, is_disk_full
+from onefold._base.files import has_room, is_disk_full, make_folder, open_file, write_whole
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.drift import DRIFTED, DriftWatch
@@ -24,7 +24,6 @@ from onefold.federated.flower.folders import (
     address,
     is_loopback,
     private_folder,
-    write_private,
 )
 from onefold.federated.flower.keeping import read_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
@@ -180,7 +179,7 @@ class ServerNode:
         """Tell whoever runs the server, and the log of the run."""
         self._say(line)
         when = datetime.now().isoformat(sep=" ", timespec="milliseconds").replace(".", ",")
-        with suppress(OSError), self.folder.run_log.open("a", encoding="utf-8") as log:
+        with suppress(OSError), open_file(self.folder.run_log, "a") as log:
             log.write(f"{when} WARNING {line}\n")
 
     def start_run(self) -> None:
@@ -224,7 +223,7 @@ class ServerNode:
     def _register(self, sites: Sequence[RegistryEntry]) -> None:
         keys = private_folder(self.folder.state / "keys")
         for site in sites:
-            (keys / f"{site.name}.pub").write_text(site.public_key + "\n", encoding="ascii")
+            write_whole(keys / f"{site.name}.pub", f"{site.public_key}\n".encode("ascii"))
         paths = {site.name: str(keys / f"{site.name}.pub") for site in sites}
         calls = [["supernode", "register", path, CONNECTION, "--name", name] for name, path in paths.items()]
         for site, answer in zip(sites, self._control(*calls), strict=True):
@@ -248,7 +247,7 @@ class ServerNode:
         answers = [_last_object(part) for part in done.stdout.split(END_OF_ANSWER)[:-1]]
         if len(answers) == len(calls) and all(answer.get("success") for answer in answers):
             return answers
-        with self.folder.process_log.open("a", encoding="utf-8") as log:
+        with open_file(self.folder.process_log, "a") as log:
             log.write(done.stdout + done.stderr)
         what = " ".join(calls[0][:2])
         raise FederationError(f"flwr {what} failed, see {self.folder.process_log}")
@@ -529,8 +528,8 @@ __all__ = ["client", "server"]
 def write_app(folder: Path) -> Path:
     """Write the app into an existing folder."""
     package = folder / "onefold_federation"
-    package.mkdir(mode=0o700, exist_ok=True)
-    write_private(folder / "pyproject.toml", PROJECT.encode())
-    write_private(package / "__init__.py", b'"""A federation."""\n')
-    write_private(package / "apps.py", APPS.encode())
+    make_folder(package)
+    write_whole(folder / "pyproject.toml", PROJECT.encode())
+    write_whole(package / "__init__.py", b'"""A federation."""\n')
+    write_whole(package / "apps.py", APPS.encode())
     return folder

@@ -17,10 +17,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from onefold._base.files import is_disk_full
+from onefold._base.files import is_disk_full, write_whole
 from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import FederationError, MessageError, OnefoldError
-from onefold.federated.flower.folders import private_folder, write_private
+from onefold.federated.flower.folders import private_folder
 from onefold.federated.flower.spool import (
     DISK_FULL,
     GRACE,
@@ -86,7 +86,7 @@ class ParcelSpool:
         content = join_frames([json.dumps(meta).encode(), to_bytes(request.parcel)])
         try:
             private_folder(self.root)
-            write_private(self._path(request.parcel.query_id, "request"), content)
+            write_whole(self._path(request.parcel.query_id, "request"), content)
         except OSError as error:
             if is_disk_full(error):
                 raise FederationError(DISK_FULL) from None
@@ -116,7 +116,7 @@ class ParcelSpool:
     def deliver(self, parcel: SumParcel, found: Message | str) -> None:
         """Put down what came, or why nothing did."""
         said = Reply((parcel.site,), (), found) if isinstance(found, str) else Reply((parcel.site,), (found,))
-        write_private(self._path(parcel.query_id, "reply"), said.to_bytes())
+        write_whole(self._path(parcel.query_id, "reply"), said.to_bytes())
 
     def wait(self, parcel: SumParcel, seconds: float) -> SumParcel | Failure | str:
         """What came back for a parcel of ours, or why nothing did."""

@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import IO
 
+from onefold._base.files import open_file, read_saved, write_whole
 from onefold.exceptions import FederationError
 from onefold.federated.flower import launch
 from onefold.federated.flower.folders import (
@@ -28,7 +29,6 @@ from onefold.federated.flower.folders import (
     SITE_VARIABLE,
     ServerFolder,
     SiteFolder,
-    write_private,
 )
 
 __all__ = [
@@ -66,7 +66,8 @@ def make_environment(folder: ServerFolder | SiteFolder) -> dict[str, str]:
     folder.prepare()
     _write_programs(folder.commands)
     if not folder.secret.exists():
-        write_private(folder.secret, secrets.token_hex(32).encode())
+        write_whole(folder.secret, secrets.token_hex(32).encode())
+    read_saved(folder.secret, "there is no secret", len, secret=True)  # the processes read it themselves
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -98,7 +99,7 @@ def _write_programs(folder: Path) -> None:
         path = folder / program
         text = f'#!/bin/sh\nexec {shlex.join(command(program))} "$@"\n'
         if not path.exists() or path.read_text(encoding="utf-8") != text:
-            write_private(path, text.encode())
+            write_whole(path, text.encode())
             path.chmod(0o700)
 
 
@@ -108,7 +109,7 @@ def write_connection(folder: ServerFolder, address: str) -> None:
     security = "insecure = true" if folder.settings.insecure else f"root-certificates = {ca}"
     lines = ["[superlink]", f'default = "{CONNECTION}"', "", f"[superlink.{CONNECTION}]"]
     lines += [f'address = "{address}"', security, ""]
-    write_private(folder.flower_home / "config.toml", "\n".join(lines).encode())
+    write_whole(folder.flower_home / "config.toml", "\n".join(lines).encode())
 
 
 # --- starting, watching and stopping, so that none is left behind -------------------------------------------
@@ -226,7 +227,7 @@ class Watch:
 
 
 def _append_private(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+    return open_file(path, "ab")
 
 
 def _marked(mark: str) -> list[int]:

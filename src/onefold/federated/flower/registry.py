@@ -12,9 +12,9 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, remove_file
+from onefold._base.files import file_lock, remove_file, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
-from onefold.federated.flower.folders import ServerFolder, write_private
+from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
 from onefold.tables.schema_format import differing
@@ -274,7 +274,7 @@ class Registry:
 
     def _write(self, sites: Mapping[str, RegistryEntry]) -> None:
         plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
-        write_private(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
+        write_whole(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
 
     def _read(self) -> dict[str, RegistryEntry]:
         try:

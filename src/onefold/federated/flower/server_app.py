@@ -22,10 +22,10 @@ from typing import Any
 from flwr.app import Message as Envelope
 from flwr.serverapp import Grid, ServerApp
 
-from onefold._base.files import has_room, is_disk_full, remove_file
+from onefold._base.files import has_room, is_disk_full, open_file, remove_file, write_whole
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.evaluation import Evaluations
-from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to, write_private
+from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
 from onefold.federated.flower.parcels import Carrier, ParcelSpool
 from onefold.federated.flower.registry import Registry, Status
@@ -192,7 +192,8 @@ class Coordinator:
         self.pulse.beat()
         with suppress(OSError):  # nothing depends on them
             part = self._numbers.with_suffix(".part")
-            part.write_text(self.metrics.text(), encoding="utf-8")
+            with open_file(part, "w") as file:
+                file.write(self.metrics.text())
             part.replace(self._numbers)
         if not self.pulse.is_full:
             self.registry.finish_removals()
@@ -636,7 +637,7 @@ class Reception:
         if profile is None or parcel.site != name:
             return
         path = self.folder.models / f"{name}.onefold"
-        write_private(path, parcel.content)
+        write_whole(path, parcel.content)
         if not _is_the_model(path, profile):
             remove_file(path)
             self.registry.refuse(name, "other-model")

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import write_whole
+from onefold._base.files import read_saved, write_whole
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 from onefold.federated.flower.folders import (
@@ -18,7 +18,6 @@ from onefold.federated.flower.folders import (
     SiteFolder,
     SiteSettings,
     private_folder,
-    write_private,
 )
 from onefold.federated.flower.registry import Registry
 from onefold.federated.messages import check_name
@@ -140,7 +139,7 @@ def create_federation(
         keys=OWN_KEYS if own_keys else KEYS_MADE,
         approving=ANYONE if approval == "anyone" or settings.insecure else APPROVING,
     )
-    write_whole(root / "GUIDE.md", text.encode())
+    write_whole(root / "GUIDE.md", text.encode(), public=True)
     return server
 
 
@@ -163,7 +162,7 @@ def make_site_folder(
     made.save(site.settings_file)
     if settings.insecure:
         return
-    shutil.copy(server.ca, site.ca)
+    write_whole(site.ca, server.ca.read_bytes(), public=True)
     if with_key:
         make_node_key(site.key, site.public_key)
 
@@ -206,7 +205,7 @@ def make_authority(certificate: Path, key: Path, name: str, *, keep_key: bool = 
     """
     x509, ec = _crypto(X509), _crypto(CURVES)
     if keep_key:
-        private = _crypto(SERIALIZATION).load_pem_private_key(key.read_bytes(), password=None)
+        private = _read_private(key)
     else:
         private = ec.generate_private_key(ec.SECP384R1())
     subject = _name(f"{name} authority")
@@ -223,9 +222,9 @@ def issue_server_certificate(
     certificate: Path, key: Path, authority: Path, authority_key: Path, hosts: Iterable[str]
 ) -> None:
     """A server certificate for ``hosts`` and this machine, signed by the authority."""
-    x509, ec, loading = _crypto(X509), _crypto(CURVES), _crypto(SERIALIZATION)
+    x509, ec = _crypto(X509), _crypto(CURVES)
     issuer = x509.load_pem_x509_certificate(authority.read_bytes())
-    signer = loading.load_pem_private_key(authority_key.read_bytes(), password=None)
+    signer = _read_private(authority_key)
     private = ec.generate_private_key(ec.SECP384R1())
     names = [_host(host) for host in dict.fromkeys([*hosts, *THIS_MACHINE])]
     builder = (
@@ -241,6 +240,15 @@ def issue_server_certificate(
     _sign(builder, signer, certificate, private, key)
 
 
+def _read_private(path: Path) -> Any:
+    """The private key in a file."""
+
+    def read(content: bytes) -> Any:
+        return _crypto(SERIALIZATION).load_pem_private_key(content, password=None)
+
+    return read_saved(path, "there is no private key", read, secret=True)
+
+
 def make_node_key(key: Path, public: Path) -> None:
     """The key pair of a site (ECDSA P-384): the private half stays at the site."""
     ec, serialization = _crypto(CURVES), _crypto(SERIALIZATION)
@@ -249,11 +257,11 @@ def make_node_key(key: Path, public: Path) -> None:
     content = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.OpenSSH, serialization.NoEncryption()
     )
-    write_private(key, content)
+    write_whole(key, content)
     line = private.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
-    write_whole(public, line + b"\n")
+    write_whole(public, line + b"\n", public=True)
 
 
 def public_key_text(path: Path) -> str:
@@ -317,8 +325,8 @@ def _sign(builder: Any, signer: Any, certificate: Path, private: Any, key: Path)
     serialization = _crypto(SERIALIZATION)
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     signed = builder.sign(signer, _crypto(HASHES).SHA384())
-    write_whole(certificate, signed.public_bytes(pem))
-    write_private(key, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
+    write_whole(certificate, signed.public_bytes(pem), public=True)
+    write_whole(key, private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain))
 
 
 def _crypto(module: str) -> Any:

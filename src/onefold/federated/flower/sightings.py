@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from onefold._base.files import write_whole
 from onefold.exceptions import OnefoldError
-from onefold.federated.flower.folders import ServerFolder, SiteFolder, write_private
+from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Answers, Message, SealedAnswers, SiteFacts
 from onefold.privacy.ledger import Ledger
 
@@ -118,7 +119,7 @@ class Sightings:
         self._written = now
         plain = {"format": FORMAT, "sites": {name: asdict(note) for name, note in self._notes.items()}}
         with suppress(OSError):  # a full disk must not end the run for this
-            write_private(self.path, json.dumps(plain).encode())
+            write_whole(self.path, json.dumps(plain).encode())
 
 
 def _sighting(plain: dict[str, Any]) -> Sighting:

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from onefold._base.files import remove_file
+from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.approvals import Approvals
 from onefold.federated.contract import default_classifier
 from onefold.federated.drift import DriftWatch, trial_distances
 from onefold.federated.flower.admission import approvals_of, note_sent
-from onefold.federated.flower.folders import SiteFolder, SiteSettings, write_private
+from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.flower.keeping import notes_of
 from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
@@ -540,7 +540,7 @@ class Site:
         trusted = {check_digest(key) for key in trust_keys}
         if trusted:
             lines = sorted(trusted | (self.folder.trusted_key_ids or frozenset()))
-            write_private(self.folder.trusted_keys, "".join(f"{line}\n" for line in lines).encode())
+            write_whole(self.folder.trusted_keys, "".join(f"{line}\n" for line in lines).encode())
         if settings != self.settings:
             settings.save(self.folder.settings_file)
         return self
@@ -584,7 +584,7 @@ class Site:
             return self
         note_sent(self.folder, SiteEvent.PAUSED if paused else SiteEvent.RESUMED)
         if paused:
-            write_private(self.folder.paused, b"")
+            write_whole(self.folder.paused, b"")
         else:
             remove_file(self.folder.paused)
         return self

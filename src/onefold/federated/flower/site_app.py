@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onefold._base.arrays import Integers
+from onefold._base.files import write_whole
 from onefold._base.optional import require
 from onefold.exceptions import (
     InvalidInputError,
@@ -42,7 +43,7 @@ from onefold.federated.flower.admission import (
     recognised,
     unpacked,
 )
-from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to, write_private
+from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to
 from onefold.federated.flower.keeping import Changed, keep, read_profile, served_model, settle, write_profile
 from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.summing import take_step
@@ -158,7 +159,7 @@ def _replies(message: Any) -> list[Message]:
         if kind == FACTS:
             return [facts_of(folder)]
         if kind == KEPT_OUT:
-            write_private(folder.kept_out, _reason(message.content).encode())
+            write_whole(folder.kept_out, _reason(message.content).encode())
             return [read_profile(folder)]
         if kind in (ANSWERS, SEALED):
             return _answers(folder, message.content, kind == SEALED)

@@ -21,11 +21,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import is_disk_full
+from onefold._base.files import is_disk_full, open_file, write_whole
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import FederationError, MessageError, OnefoldError, ServerBusyError
-from onefold.federated.flower.folders import QUEUE, private_folder, write_private
+from onefold.federated.flower.folders import QUEUE, private_folder
 from onefold.federated.flower.life import LifeSign, Pulse, read_sign
 from onefold.federated.messages import (
     Message,
@@ -123,7 +123,7 @@ class Spool:
         content = join_frames([_json(meta), *map(to_bytes, messages)])
         self._check_queue(len(content))
         try:
-            write_private(self._request(request.query.id), content)
+            write_whole(self._request(request.query.id), content)
         except OSError as error:
             if is_disk_full(error):
                 raise FederationError(DISK_FULL) from None
@@ -157,12 +157,8 @@ class Spool:
 
     def _note_refusal(self) -> None:
         """Let the file of refusals grow by a byte: several processes may do so at once."""
-        with suppress(OSError):
-            handle = os.open(self.refusals, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                os.write(handle, b".")
-            finally:
-                os.close(handle)
+        with suppress(OSError), open_file(self.refusals, "ab") as file:
+            file.write(b".")
 
     @property
     def refusals(self) -> Path:
@@ -200,7 +196,7 @@ class Spool:
 
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""
-        write_private(self._reply(query_id), reply.to_bytes())
+        write_whole(self._reply(query_id), reply.to_bytes())
         self._taken(query_id).unlink(missing_ok=True)
 
     def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
@@ -295,7 +291,7 @@ class Spool:
         """Make way for a new run: any other ends, so that there is never more than one for long."""
         self._alive.unlink(missing_ok=True)
         self.question.unlink(missing_ok=True)
-        write_private(self._run, secrets.token_hex(16).encode())
+        write_whole(self._run, secrets.token_hex(16).encode())
 
     def close_run(self) -> None:
         """Ask the run to end."""

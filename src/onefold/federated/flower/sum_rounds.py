@@ -156,7 +156,7 @@ class SumRound:
                     lacking[site] = found
                     self._tell(site, "contribute", found)
                 else:
-                    write_whole(self.files.path(site, MESSAGE), found)
+                    write_whole(self.files.path(site, MESSAGE), found, public=True)
                     self._tell(site, "contribute", f"has contributed ({len(found)} bytes)")
             if lacking and not self._pause(until):
                 raise FederationError(self._lacking(sites, lacking))
@@ -218,7 +218,7 @@ class SumRound:
                     lacking[name] = found
                     self._tell(f"key holder {name}", step, f"dropped out half-way: it {found}")
                 else:
-                    write_whole(self.files.path(name, kind), found)
+                    write_whole(self.files.path(name, kind), found, public=True)
                     done = "has signed the list of sites" if kind == SIGNED else "has answered"
                     self._tell(f"key holder {name}", step, done)
             there = len(self.files.found(self.files.holders, kind))

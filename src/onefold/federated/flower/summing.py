@@ -151,7 +151,7 @@ class _Step:
         """Keep the shares of all sites for this holder, and tell which of them cannot be used."""
         holder = self._holder()
         problems = holder.problems(rest)
-        write_whole(self._files.path(holder.name, OFFERED), join_frames(rest), private=True)
+        write_whole(self._files.path(holder.name, OFFERED), join_frames(rest))
         return json.dumps(problems).encode()
 
     def sign(self, rest: list[bytes]) -> bytes:
@@ -162,7 +162,7 @@ class _Step:
             raise QueryRefused(FailureCode.NOT_READY)
         envelopes = split_frames(offered.read_bytes())
         signature = self._as_agreed(lambda: holder.sign(envelopes))
-        write_whole(self._files.path(holder.name, KEPT), join_frames(envelopes), private=True)
+        write_whole(self._files.path(holder.name, KEPT), join_frames(envelopes))
         return signature
 
     def answer(self, rest: list[bytes]) -> bytes:
@@ -258,7 +258,7 @@ def _admitted(
         sum_approvals_of(folder).admit(asked, 1, "purposes", count=False)
     except QueryRefused as refusal:
         if refusal.code == FailureCode.WAITING and not kept.is_file():
-            write_whole(kept, content, private=True)
+            write_whole(kept, content)
         raise
     return summed
 

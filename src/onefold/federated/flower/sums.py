@@ -21,10 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from onefold._base.files import remove_file
+from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, OnefoldError
 from onefold.federated.contract import message_classes
-from onefold.federated.flower.folders import ServerFolder, SiteFolder, write_private
+from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.keeping import sums_place
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.joined import Agreement, JoinedSums, Offset
@@ -177,7 +177,7 @@ class KeptSums:
             self._check_moments(sums, profile, others)
         else:
             self._check_plain(sums, profile, others)
-        write_private(self.folder.sums_of(name), to_bytes(sums))
+        write_whole(self.folder.sums_of(name), to_bytes(sums))
 
     def _check_moments(self, sums: SiteSums, profile: Profile, others: Mapping[str, RegistryEntry]) -> None:
         if to_parts(moments_profile(sums, profile.measure, profile.columns)) != to_parts(profile):

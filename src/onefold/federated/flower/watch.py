@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from onefold._base.files import is_disk_full
+from onefold._base.files import is_disk_full, open_file
 from onefold.federated.flower.life import LifeSign
 from onefold.federated.flower.spool import Spool
 
@@ -65,7 +65,7 @@ class Watchdog:
         now = self._clock()
         if self._asked is None or not self.spool.question.exists():
             try:
-                self.spool.question.touch(mode=0o600)
+                open_file(self.spool.question, "ab").close()
             except OSError as error:
                 if not is_disk_full(error):
                     raise

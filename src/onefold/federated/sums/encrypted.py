@@ -218,7 +218,7 @@ class EncryptedSum:
                     charge(ledger, self.guarantee, f"encrypted sum {contract.round_id}")
                 plain = plain + draw_shares(contract.blocks, contract.least_adding, random_state)
             message = self._message(site, plain, key, seeded=contract.noise and random_state is not None)
-            write_whole(kept, message, private=True)
+            write_whole(kept, message)
         return message
 
     def _kept(self, path: Path) -> bytes:

@@ -141,7 +141,7 @@ class SumHolder:
             known = self._remembered()
             if known is None:
                 plain = {"contract": self._contract.digest, "list": listed.digest}
-                write_whole(self._memory, canonical(plain), private=True)
+                write_whole(self._memory, canonical(plain))
             elif known != listed.digest:
                 other = ", or another total of them," if listed.total else ""
                 raise MessageError(

@@ -101,7 +101,7 @@ class PublicHolder:
         path : str or os.PathLike
             The file.
         """
-        write_whole(path, canonical({"kind": PUBLIC, **self.to_dict()}))
+        write_whole(path, canonical({"kind": PUBLIC, **self.to_dict()}), public=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "PublicHolder":
@@ -255,7 +255,7 @@ class HolderGroup:
         }
         if self.scheme != SHAMIR:
             plain["scheme"] = self.scheme
-        write_whole(path, json.dumps(plain, indent=1).encode())
+        write_whole(path, json.dumps(plain, indent=1).encode(), public=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "HolderGroup":
@@ -379,11 +379,11 @@ class HolderKey:
         secrets: dict[str, Any] = {"agreement": self.agreement.hex(), "signing": self.signing.hex()}
         if self.bfv is not None:
             secrets["bfv"] = {"secret": self.bfv.secret, "public": self.bfv.public}
-        write_whole(path, canonical({"kind": KIND, "name": self.name, **secrets}), private=True)
+        write_whole(path, canonical({"kind": KIND, "name": self.name, **secrets}))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "HolderKey":
-        """Read a key.
+        """Read a key; a file that another account may read is refused.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class HolderKey:
         HolderKey
             The key.
         """
-        return read_saved(path, "there is no holder key", _read_key)
+        return read_saved(path, "there is no holder key", _read_key, secret=True)
 
 
 def _read_key(content: bytes) -> HolderKey:

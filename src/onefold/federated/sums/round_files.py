@@ -146,7 +146,7 @@ class RoundFiles:
             if headers == [split_frames(self.message_of(site))[0] for site in wanted]:
                 return {self.holders[0]: envelopes}
         found = self.total.route(self.message_of(site) for site in wanted)
-        write_whole(kept, join_frames(found[self.holders[0]]))
+        write_whole(kept, join_frames(found[self.holders[0]]), public=True)
         return found
 
     def listed(self, without: Iterable[str]) -> list[str]:
@@ -193,7 +193,7 @@ class RoundFiles:
         path, wanted = self._list_path, list(sites)
         with file_lock(path):
             if self._known_list() is None:
-                write_whole(path, json.dumps({"sites": wanted}).encode())
+                write_whole(path, json.dumps({"sites": wanted}).encode(), public=True)
             elif self._known_list() != wanted:
                 raise MessageError("another list of sites was written down in this round meanwhile")
 

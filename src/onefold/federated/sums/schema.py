@@ -459,7 +459,7 @@ class SchemaSum:
         path : str or os.PathLike
             The file.
         """
-        write_whole(path, self.to_bytes())
+        write_whole(path, self.to_bytes(), public=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "SchemaSum":

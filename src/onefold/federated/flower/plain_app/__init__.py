@@ -112,9 +112,9 @@ def write_plain_app(folder: str | Path) -> Path:
         raise InvalidInputError(f"{root}: there is something already; name a new folder")
     package = root / PACKAGE
     package.mkdir(parents=True)
-    write_whole(root / "pyproject.toml", PROJECT.encode())
-    write_whole(root / "README.md", README.encode())
-    write_whole(package / "__init__.py", b'"""A plain Flower app of onefold."""\n')
+    write_whole(root / "pyproject.toml", PROJECT.encode(), public=True)
+    write_whole(root / "README.md", README.encode(), public=True)
+    write_whole(package / "__init__.py", b'"""A plain Flower app of onefold."""\n', public=True)
     for name in MODULES:
-        write_whole(package / name, (Path(__file__).parent / name).read_bytes())
+        write_whole(package / name, (Path(__file__).parent / name).read_bytes(), public=True)
     return root

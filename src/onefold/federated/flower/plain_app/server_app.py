@@ -9,6 +9,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 from flwr.serverapp import Grid, ServerApp
 
+from onefold._base.files import output_file
 from onefold.exceptions import OnefoldError
 from onefold.federated.messages import Answers, Failure, Profile, Query, from_bytes, to_bytes
 from onefold.federated.server import GlobalClassifier
@@ -32,14 +33,15 @@ def main(grid: Grid, context: Context) -> None:
         min_sites=int(config["min-sites"]),
         timeout=float(config["timeout"]),
     )
-    np.savez(
-        str(config["out"]),
-        predictions=result.labels,
-        measures=result.measures,
-        classes=result.classes,
-        answered=np.array(result.answered),
-        missing=np.array(result.missing),
-    )
+    with output_file(str(config["out"])) as file:
+        np.savez(
+            file,
+            predictions=result.labels,
+            measures=result.measures,
+            classes=result.classes,
+            answered=np.array(result.answered),
+            missing=np.array(result.missing),
+        )
 
 
 def ask(grid: Grid, rows: Any, *, rule: str, n_liars: int, min_sites: int, timeout: float) -> Any:
