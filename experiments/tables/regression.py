@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from experiments import harness
 from experiments.harness import Outcome, Table
 from experiments.tables.accuracy import raw_columns
-from experiments.tables.data import LOAN_COLUMNS, Rows, adult, read_file
+from experiments.tables.data import GRANTED, LOAN_COLUMNS, Rows, adult, read_file
 from onefold import FoldingRegressor, MomentRegressor
 from onefold.federated import MomentFederation, combine_numbers
 from onefold.tables import Schema
@@ -118,7 +118,7 @@ def errors(
         draws = DRAWS_OF_FEW
     rows, queries = table.part(train), table.part(test)
     y, truth = (np.asarray(table.y[part], dtype=float) for part in (train, test))
-    schema = Schema.infer(rows, table.label, task="regression")
+    schema = Schema.infer(rows, table.label, task="regression").confirm(ground=GRANTED, by="experiments")
     sites = np.array_split(np.random.default_rng(seed).permutation(len(train)), N_SITES)
 
     def error(predicted: np.ndarray) -> float:

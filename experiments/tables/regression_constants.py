@@ -25,7 +25,7 @@ import numpy as np
 
 from experiments import harness
 from experiments.harness import Outcome, Table
-from experiments.tables.data import Rows
+from experiments.tables.data import GRANTED, Rows
 from experiments.tables.regression import BUNDLED, TABLES, pools
 from experiments.tables.small_regression import generated_pairs
 from onefold import MomentRegressor
@@ -68,7 +68,7 @@ def relative_error(table: Rows, constants: Constants, seed: int, most: int, draw
     fitted, predicted = inner_split(table, seed, most)
     rows, queries = table.part(fitted), table.part(predicted)
     y, truth = (np.asarray(table.y[part], dtype=float) for part in (fitted, predicted))
-    schema = Schema.infer(rows, table.label, task="regression")
+    schema = Schema.infer(rows, table.label, task="regression").confirm(ground=GRANTED, by="experiments")
     alone = np.sqrt(np.mean((y.mean() - truth) ** 2))
     of_output, of_sums, doubt, middle = constants
     shares = (CENTRE_SHARE, COUNT_SHARE, of_sums, 1.0 - COUNT_SHARE - of_sums)

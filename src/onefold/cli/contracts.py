@@ -189,10 +189,6 @@ def private_schema(
     if args.schema is None or args.raw:
         raise InvalidInputError(NO_SCHEMA)
     schema = declared(args.schema, args.label, args.ignore, args.person, encoders, task)
-    try:
-        schema.require_declared()
-    except InvalidInputError as error:
-        raise InvalidInputError(f"{args.schema}: {error}") from None
     if args.unit == "person" and schema.person is None:
         raise InvalidInputError("--unit person needs a column of persons: give --person COL")
     if args.unit == "record":

@@ -179,7 +179,7 @@ def _schema(args: argparse.Namespace) -> Schema | None:
     schema: Schema | None = shared.load_schema(args, *known, *own)
     if schema is None:
         return None
-    schema.require_declared()
+    schema.require_confirmed(args.schema)  # noise may be declared without an epsilon
     label, person, most = schema.label, schema.person, schema.rows_per_person
     if label is not None and label.is_category:
         args.label, args.classes = label.name, [str(level) for level in label.levels]

@@ -1,14 +1,15 @@
-"""``onefold schema``: propose the contract of a table from a public sample, and show what a contract says."""
+"""``onefold schema``: propose the contract of a table, confirm what was guessed, show what it says."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli.arguments import flag, option
+from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import Parser, busy, count_of, show
 from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError, printable
@@ -20,7 +21,8 @@ SHOWN_CATEGORIES = 6
 HEADERS = ("column", "type", "role", "values", "missing", "unit", "encoded as", "review")
 PUBLIC = (
     "Everything marked REVIEW was guessed from the rows of {data}, which must be public or synthetic. "
-    "Correct it in the file from what the columns mean, and remove its onefold:review."
+    "Correct it in the file from what the columns mean, then run onefold schema confirm {out}: until then "
+    "commands that promise privacy refuse the schema."
 )
 PRIVATE = (
     "Inferred from private rows: its ranges and categories give them away. It is for models without a "
@@ -38,6 +40,7 @@ def add_parser(commands: Any) -> None:
     )
     parts = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
     _add_infer(parts)
+    _add_confirm(parts)
     _add_show(parts)
 
 
@@ -60,6 +63,24 @@ def _add_infer(parts: Any) -> None:
     flag(parser, "--from-private", private)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_infer)
+
+
+def _add_confirm(parts: Any) -> None:
+    parser = parts.add_parser(
+        "confirm",
+        help="confirm guesses of a schema, and say on what ground",
+        description="Take the mark off columns whose type, range or categories were guessed, and store who "
+        "confirmed them, when, and from where they are known without the private rows. Guarantees quote the "
+        "ground as a condition. All columns at once can be confirmed only by naming the public source from "
+        "which the schema was inferred.",
+    )
+    parser.add_argument("file", metavar="SCHEMA", help="schema to change, a JSON file")
+    repeated(parser, "--column NAME", "column to confirm; give it again for others")
+    option(parser, "--ground TEXT", "from where it is known: a code book, a law, a public sample")
+    option(parser, "--public-source TEXT", "public source of the sample, which confirms all columns")
+    option(parser, "--by NAME", "who answers for it (default: the name of this account)")
+    shared.add_output_options(parser)
+    parser.set_defaults(run=run_confirm)
 
 
 def _add_show(parts: Any) -> None:
@@ -93,10 +114,35 @@ def run_infer(args: argparse.Namespace) -> int:
         task = args.task or "auto"
         schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem, task=task)
     schema.save(out)
-    warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data)
+    warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data, out=out)
     result = {"schema": out, **_summary(schema), "warning": warning}
     words = [*_table(schema), f"{len(schema.fields)} columns proposed, written to {out}. {warning}"]
     show(result, words, as_json=args.json, quiet=args.quiet)
+    return 0
+
+
+def run_confirm(args: argparse.Namespace) -> int:
+    """Load, confirm, write, tell."""
+    from onefold.tables import Schema
+
+    by_column = bool(args.column) and args.ground is not None and args.public_source is None
+    if not by_column and (args.public_source is None or args.column or args.ground is not None):
+        raise InvalidInputError(
+            "say which columns and on what ground: --column NAME --ground TEXT; all columns at once only by "
+            "--public-source TEXT"
+        )
+    schema = Schema.load(args.file)
+    columns, ground = (args.column, args.ground) if by_column else (None, args.public_source)
+    try:
+        found = schema.confirm(columns, ground=ground, by=getuser() if args.by is None else args.by)
+    except KeyError:
+        raise InvalidInputError("this account has no name: say who confirms it with --by NAME") from None
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{args.file}: {error}") from None
+    found.save(args.file)
+    result = {"schema": args.file, **_summary(found)}
+    lines = [f"confirmed and written to {args.file}. {_marks(found)} Guarantees will quote the ground."]
+    show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
 
@@ -134,6 +180,9 @@ def _summary(schema: Schema) -> dict[str, Any]:
         "row_change": schema.row_change,
         "entry_change": schema.entry_change,
         "review": {known.name: known.review for known in schema.to_review},
+        "confirmed": {
+            known.name: known.confirmed._asdict() for known in schema.fields if known.confirmed is not None
+        },
     }
 
 
@@ -150,6 +199,8 @@ def _row(known: Field) -> tuple[str, ...]:
     missing = ("a value of its own" if known.nullable else "refused") if used else ""
     encoded = count_of(known.width, "column") if known.role == "feature" else ""
     review = f"REVIEW {known.review}" if known.review else ""
+    if known.confirmed is not None and not review:
+        review = f"confirmed by {known.confirmed.by}, {known.confirmed.on}: {known.confirmed.ground}"
     return known.name, known.type, known.role, values, missing, known.unit, encoded, review
 
 
@@ -193,8 +244,11 @@ def _consequences(schema: Schema) -> list[str]:
         most = schema.rows_per_person
         limit = "no limit of rows is declared" if most is None else f"at most {most} rows count for each"
         lines.append(f"Column {printable(person.name)!r} says whom a row is about; {limit}.")
+    return [*lines, _marks(schema), f"Digest {schema.digest}"]
+
+
+def _marks(schema: Schema) -> str:
     marked = len(schema.to_review)
-    lines.append(
+    return (
         f"{count_of(marked, 'column')} still marked REVIEW." if marked else "No column is marked for review."
     )
-    return [*lines, f"Digest {schema.digest}"]

@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     from onefold.tables import Schema
 
     schema = Schema.load(args.schema)
-    schema.require_declared()
+    schema.require_confirmed(args.schema)  # also for a mock, which says that it shows no row
     reports.check_report(args)
     if args.report is not None and (args.out is None or (args.mock and args.data is None)):
         raise InvalidInputError("--report goes with --out and rows that are read: there is nothing to report")

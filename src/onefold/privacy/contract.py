@@ -5,6 +5,7 @@ encoded by the rule that the schema declares for it; an error message would be a
 """
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -37,6 +38,9 @@ __all__ = [
 
 NO_LABELS = 'y is missing, and the schema has no field of the role "label" with classes'
 DECLARED = "the schema was declared without looking at the rows"
+GUESSED = "columns of the schema were guessed from rows and nobody has confirmed them"
+PUBLIC_SOURCE = "the schema was inferred from a public source: {ground}"
+CONFIRMED = "what the schema says of {n} of its columns is known without the rows: {ground}"
 
 
 class EncodedBox(Box):
@@ -47,7 +51,8 @@ class EncodedBox(Box):
     features : sequence of Field
         The columns that are encoded, in their order.
     inferred : bool, default=False
-        Whether they were taken from the data, which voids every guarantee.
+        Whether they were taken from the data, which voids every guarantee. A column with a guess that nobody
+        has confirmed was.
 
     See Also
     --------
@@ -80,7 +85,8 @@ class EncodedBox(Box):
         # A category is encoded by one number, rounded down so that rows stay within their declared norm.
         high = [np.max(known.encode(np.arange(1))) if known.is_category else 1.0 for known in features]
         super().__init__(0.0, np.repeat(high, [known.width for known in features]))
-        self.features, self.inferred = tuple(features), inferred
+        self.features = tuple(features)
+        self.inferred = inferred or any(known.review for known in features)
         self.cell_entries = max(min(known.width, 2) for known in features)
         self._cells = tuple(_absolute_change(known) for known in features)
         self._squares = tuple(Fraction(known.change_squared) for known in features)
@@ -196,6 +202,8 @@ def domain_of(schema: Schema) -> EncodedBox:
 def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
     """Return the guarantee of a release that rests on a schema: with its digest, and the conditions.
 
+    It is void where something was guessed that nobody has confirmed; what people have confirmed is quoted.
+
     Parameters
     ----------
     guarantee : Guarantee
@@ -210,8 +218,12 @@ def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
     """
     schema.require_declared()
     found = replace(guarantee, schema=schema.digest).provided(DECLARED)
+    confirmed = Counter(known.confirmed[2:] for known in schema.fields if known.confirmed is not None)
+    for (ground, public), n in confirmed.items():
+        found = found.provided((PUBLIC_SOURCE if public else CONFIRMED).format(n=n, ground=ground))
     encoded = any(known.encoder is not None for known in schema.features)
-    return found.provided(TRAINED) if encoded else found
+    found = found.provided(TRAINED) if encoded else found
+    return found.voided(GUESSED) if schema.to_review else found
 
 
 def encoding_of(schema: Schema, then: str = "") -> str:

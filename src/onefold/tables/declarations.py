@@ -6,11 +6,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = [
     "ENCODED_ROLES",
     "WHOLE_NUMBERS",
+    "Confirmation",
     "article",
     "can_be_written",
     "number_objection",
@@ -26,6 +27,30 @@ MOST_FIELDS = 20_000
 WHOLE_NUMBERS = 2**53  # up to here every whole number is a number of its own
 # The years 1 to 9999, in days and in seconds since 1970.
 CALENDAR = {"date": (-719_162, 2_932_896), "datetime": (-719_162 * 86_400, 2_932_897 * 86_400 - 1)}
+
+
+LONGEST_GROUND = 500
+
+
+class Confirmation(NamedTuple):
+    """Who confirmed what a schema says of a column, when, and on what ground.
+
+    Parameters
+    ----------
+    by : str
+        Who answers for it.
+    on : str
+        The day, such as 2026-12-31.
+    ground : str
+        From where it is known without the private rows: a code book, a law, a public sample.
+    public_source : bool, default=False
+        Whether the ground is a public source from which the schema was inferred.
+    """
+
+    by: str
+    on: str
+    ground: str
+    public_source: bool = False
 
 
 def article(kind: str) -> str:
@@ -66,6 +91,11 @@ def objection(given: Any) -> str | None:
         return "required and bareNumber must be true or false"
     if not can_be_written((given.name, *texts, *chain(*lists), *given.levels)):
         return "a text in it cannot be written to a file"
+    if given.confirmed is not None and not _is_confirmation(given.confirmed):
+        return (
+            f"onefold:confirmed must name by, on and ground, lines of at most {LONGEST_GROUND} characters, "
+            "and whether it is a publicSource"
+        )
     if not given.written.decimal or given.written.decimal == given.written.group:
         return "decimalChar and groupChar must be two different marks"
     wrong = _objection_to_numbers(given) or _objection_to_encoder(given)
@@ -81,6 +111,14 @@ def objection(given: Any) -> str | None:
     if given.is_category:
         return _objection_to_levels(given)
     return _objection_to_range(given)
+
+
+def _is_confirmation(given: Any) -> bool:
+    if not isinstance(given, Confirmation) or not isinstance(given.public_source, bool):
+        return False
+    texts = given[:3]
+    lines = all(isinstance(text, str) and 0 < len(text) <= LONGEST_GROUND for text in texts)
+    return lines and "".join(texts).isprintable() and all(map(str.strip, texts))
 
 
 def _objection_to_numbers(given: Any) -> str | None:

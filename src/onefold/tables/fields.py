@@ -19,9 +19,9 @@ from onefold.tables.cells import (
     numbers_of,
     texts_of,
 )
-from onefold.tables.declarations import article, objection
+from onefold.tables.declarations import Confirmation, article, objection
 from onefold.tables.encoded import CellEncoder
-from onefold.tables.schema_format import field_arguments, field_contract, plain_number
+from onefold.tables.schema_format import field_arguments, field_contract, field_marks, plain_number
 
 __all__ = ["PROBLEMS", "Field"]
 
@@ -93,7 +93,9 @@ class Field:
         What turns texts, or the image files that texts name, into numbers: a :class:`CellEncoder`, or an
         :class:`~onefold.encoders.OnnxEncoder` or :class:`~onefold.encoders.SentenceEncoder`.
     review : str, default=""
-        What was guessed and should be looked at; empty once somebody did.
+        What was guessed; nothing that rests on it is private until somebody confirms it.
+    confirmed : Confirmation or None, default=None
+        Who confirmed what was guessed, when and on what ground: see :meth:`Schema.confirm`.
     about : mapping, default={}
         Title, description and other keys for people; not part of the contract.
 
@@ -132,6 +134,7 @@ class Field:
     bins: tuple[float, ...] = ()
     encoder: CellEncoder | None = None
     review: str = ""
+    confirmed: Confirmation | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -350,6 +353,42 @@ class Field:
             return self
         return replace(self, encoder=replace(self.encoder, folder=path if path.is_dir() else path.parent))
 
+    def with_encoder(self, place: Any) -> "Field":
+        """Return the field with an encoder, or with the files of the one that it declares.
+
+        Parameters
+        ----------
+        place : path, CellEncoder or encoder
+            Where the encoder is, or the encoder; a declared one must be the same.
+
+        Returns
+        -------
+        Field
+            A new field, which keeps its mark: nothing but the encoder is said by naming one.
+        """
+        given = place.cell_encoder() if hasattr(place, "cell_encoder") else place
+        if self.encoder is None:
+            if self.role in ("label", "person"):
+                raise InvalidInputError(f"column {self.name!r} is the {self.role}: it takes no encoder")
+            return Field(
+                self.name,
+                "string",
+                missing="indicator",
+                missing_values=self.missing_values,
+                encoder=given if isinstance(given, CellEncoder) else CellEncoder.from_path(given),
+                review=self.review,
+                confirmed=self.confirmed,
+                about=self.about,
+            )
+        if isinstance(given, CellEncoder):
+            if given != self.encoder:
+                raise InvalidInputError(f"column {self.name!r}: not the encoder that the schema declares")
+            return replace(self, encoder=given)
+        try:
+            return replace(self, encoder=self.encoder.located(given))
+        except InvalidInputError as error:
+            raise InvalidInputError(f"column {self.name!r}: {error}") from None
+
     def _codes(self, values: AnyArray, missing: Any) -> Index:
         codes = np.full(len(values), -1, dtype=np.intp)
         if self.type in ("number", "integer"):
@@ -553,11 +592,16 @@ class Field:
         found = self.contract()
         if self.encoder is not None:
             found["onefold:encoder"] = self.encoder.to_dict(folder)
-        review = {"onefold:review": self.review} if self.review else {}
-        return {"name": found.pop("name"), "type": found.pop("type"), **self.about, **found, **review}
+        return {
+            "name": found.pop("name"),
+            "type": found.pop("type"),
+            **self.about,
+            **found,
+            **field_marks(self),
+        }
 
     def contract(self) -> dict[str, Any]:
-        """Return what sites must agree on: the entry without the texts for people and the marks for review.
+        """Return what sites must agree on: the entry without texts for people, marks and confirmations.
 
         Returns
         -------
@@ -565,16 +609,6 @@ class Field:
             JSON values.
         """
         return field_contract(self)
-
-    def reviewed(self) -> "Field":
-        """Return the field without its mark for review.
-
-        Returns
-        -------
-        Field
-            A new field.
-        """
-        return replace(self, review="")
 
 
 def _shown(level: Any) -> str:

@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -17,8 +18,7 @@ from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
-from onefold.tables.declarations import ENCODED_ROLES, schema_objection
-from onefold.tables.encoded import CellEncoder
+from onefold.tables.declarations import ENCODED_ROLES, Confirmation, schema_objection
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
 from onefold.tables.schema_format import (
@@ -32,6 +32,7 @@ from onefold.tables.schema_format import (
 __all__ = ["Schema"]
 
 LARGEST_FILE = 20_000_000
+SHOWN_NAMES = 8
 NO_LABEL = 'the schema has no label: set "onefold:role" of a field to "label"'
 
 
@@ -109,7 +110,7 @@ class Schema(TransformerMixin, BaseEstimator):
         name: str = "",
         task: str = "classification",
     ) -> "Schema":
-        """Propose a schema from sample rows; every guess is marked for review.
+        """Propose a schema from sample rows; every guess is marked, until :meth:`confirm` takes the mark off.
 
         Parameters
         ----------
@@ -179,7 +180,7 @@ class Schema(TransformerMixin, BaseEstimator):
 
     @property
     def to_review(self) -> tuple[Field, ...]:
-        """Columns of which something was guessed that nobody has looked at."""
+        """Columns of which something was guessed that nobody has confirmed."""
         return tuple(known for known in self.fields if known.review)
 
     def field(self, name: str) -> Field:
@@ -208,6 +209,73 @@ class Schema(TransformerMixin, BaseEstimator):
                 "declare it from public knowledge, or infer it from a public sample"
             )
 
+    def require_confirmed(self, where: str = "SCHEMA") -> None:
+        """Refuse a schema on which no promise can rest: of private rows, or with guesses nobody confirmed.
+
+        Parameters
+        ----------
+        where : str, default="SCHEMA"
+            The file of the schema, for the message.
+        """
+        try:
+            self.require_declared()
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{where}: {error}") from None
+        names = [repr(known.name) for known in self.to_review]
+        if names:
+            shown = ", ".join(names[:SHOWN_NAMES])
+            more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+            raise InvalidInputError(
+                f"{where}: nobody has confirmed what was guessed about {shown}{more}: "
+                f"correct it, then run onefold schema confirm {where} --column NAME --ground TEXT"
+            )
+
+    def confirm(
+        self, columns: Sequence[str] | None = None, *, ground: str, by: str, on: str | None = None
+    ) -> "Schema":
+        """Return the schema after somebody has confirmed what was guessed; guarantees quote the ground.
+
+        Parameters
+        ----------
+        columns : sequence of str or None, default=None
+            Columns that somebody has looked at. None confirms all that are marked, if ``ground`` is the
+            public source from which they were inferred.
+        ground : str
+            From where it is known without the private rows: a code book, a law, a public sample.
+        by : str
+            Who answers for it.
+        on : str or None, default=None
+            The day; None is today.
+
+        Returns
+        -------
+        Schema
+            A new schema, whose named columns have no mark.
+
+        See Also
+        --------
+        infer : Marks what it guesses.
+
+        Examples
+        --------
+        >>> from onefold.tables import Schema
+        >>> guessed = Schema.infer({"age": [31, 64, 17], "ill": ["no", "yes", "no"]}, label="ill")
+        >>> [known.name for known in guessed.confirm(["age"], ground="code book", by="anna").to_review]
+        ['ill']
+        """
+        self.require_declared()
+        chosen = [known.name for known in self.to_review] if columns is None else list(columns)
+        if not chosen:
+            raise InvalidInputError("there is nothing to confirm: no column is marked, or none was named")
+        for name in chosen:
+            self.field(name)
+        day = datetime.now(UTC).date().isoformat() if on is None else on
+        word = Confirmation(by, day, ground, columns is None)
+        return self._with_fields(
+            replace(known, review="", confirmed=word) if known.name in chosen else known
+            for known in self.fields
+        )
+
     def with_encoders(self, places: Mapping[str, Any]) -> "Schema":
         """Return the schema with encoders for columns of texts, or with the files of those it declares.
 
@@ -225,7 +293,7 @@ class Schema(TransformerMixin, BaseEstimator):
             A new schema.
         """
         known = {name: self.field(name) for name in places}
-        changed = {name: _with_encoder(known[name], place) for name, place in places.items()}
+        changed = {name: known[name].with_encoder(place) for name, place in places.items()}
         return self._with_fields(changed.get(each.name, each) for each in self.fields)
 
     def beside(self, path: Any) -> "Schema":
@@ -617,31 +685,6 @@ class Schema(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
-
-
-def _with_encoder(known: Field, place: Any) -> Field:
-    """The field with an encoder that was declared, or with a new one."""
-    given = place.cell_encoder() if hasattr(place, "cell_encoder") else place
-    if known.encoder is None:
-        if known.role in ("label", "person"):
-            raise InvalidInputError(f"column {known.name!r} is the {known.role}: it takes no encoder")
-        found = given if isinstance(given, CellEncoder) else CellEncoder.from_path(given)
-        return Field(
-            known.name,
-            "string",
-            missing="indicator",
-            missing_values=known.missing_values,
-            encoder=found,
-            about=known.about,
-        )
-    if isinstance(given, CellEncoder):
-        if given != known.encoder:
-            raise InvalidInputError(f"column {known.name!r}: not the encoder that the schema declares")
-        return replace(known, encoder=given)
-    try:
-        return replace(known, encoder=known.encoder.located(given))
-    except InvalidInputError as error:
-        raise InvalidInputError(f"column {known.name!r}: {error}") from None
 
 
 def _root(squares: Iterable[float]) -> float:

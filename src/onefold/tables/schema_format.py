@@ -14,7 +14,7 @@ import numpy as np
 
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import NumberFormat, moment_reader
-from onefold.tables.declarations import number_objection
+from onefold.tables.declarations import Confirmation, number_objection
 from onefold.tables.encoded import CellEncoder
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "digest_of",
     "field_arguments",
     "field_contract",
+    "field_marks",
     "plain_number",
     "schema_arguments",
     "schema_content",
@@ -53,6 +54,7 @@ KEYS = (
     "onefold:bins",
     "onefold:encoder",
     "onefold:review",
+    "onefold:confirmed",
 )
 # Keys whose values are attributes as they stand, and what holds where a file leaves them out.
 PLAIN: dict[str, tuple[str, Any]] = {
@@ -113,6 +115,7 @@ def field_arguments(given: Any, folder: Path | None) -> dict[str, Any]:
         "missing_values": missing,
         "encoder": _encoder(name, given.get("onefold:encoder"), folder),
         "review": given.get("onefold:review", ""),
+        "confirmed": _confirmation(name, given.get("onefold:confirmed")),
         "about": {key: value for key, value in given.items() if key not in KEYS},
         **{attribute: given.get(key, default) for key, (attribute, default) in PLAIN.items()},
         **{attribute: _list(name, given, key) for key, attribute in LISTS.items()},
@@ -156,6 +159,29 @@ def field_contract(declared: Any) -> dict[str, Any]:
     for key, attribute in LISTS.items():
         found[key] = list(getattr(declared, attribute)) or None
     return {key: found[key] for key in KEYS if found.get(key) is not None}
+
+
+def field_marks(declared: Any) -> dict[str, Any]:
+    """Write what was guessed about one column, or who confirmed it; sites need not agree on that."""
+    marks = {"onefold:review": declared.review} if declared.review else {}
+    if declared.confirmed is None:
+        return marks
+    by, on, ground, public = declared.confirmed
+    told = {"by": by, "on": on, "ground": ground} | ({"publicSource": True} if public else {})
+    return marks | {"onefold:confirmed": told}
+
+
+def _confirmation(name: str, given: Any) -> Confirmation | None:
+    if given is None:
+        return None
+    try:
+        plain = {"publicSource": False, **given}
+        by, on, ground, public = (plain.pop(key) for key in ("by", "on", "ground", "publicSource"))
+    except (TypeError, KeyError):
+        plain = {"": None}
+    if plain:
+        raise InvalidInputError(f"field {name!r}: onefold:confirmed must say by, on and ground")
+    return Confirmation(by, on, ground, public)
 
 
 def plain_number(value: Any) -> Any:

@@ -82,6 +82,7 @@ def round_of(args: argparse.Namespace) -> RoundFiles:
     from onefold.federated.sums.round_files import RoundFiles
 
     summed = SchemaSum.load(args.contract)
+    summed.schema.require_confirmed(args.contract)
     if args.digest is not None and not summed.total.contract.digest.startswith(args.digest):
         raise InvalidInputError(
             f"{args.contract}: this is not the contract of the digest that was given: somebody has "
