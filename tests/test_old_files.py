@@ -13,6 +13,7 @@ import pytest
 from onefold import FoldingClassifier, io
 from onefold._base.archive import kind_of
 from onefold._base.frames import unpack_frame
+from onefold.exceptions import FileFormatError
 from onefold.federated import LocalModel, messages
 from onefold.privacy import Guarantee, Ledger, OptimalNoise, PrivateMoments
 from onefold.privacy.guarantee import FLOAT_SAMPLER
@@ -97,8 +98,9 @@ def test_transfer_classifiers_answer_as_before(name):
     assert TransferClassifier.load(path).predict(QUERIES).tolist() == EXPECTED[name]["labels"]
 
 
-def test_ledger_is_read():
-    assert list(Ledger.load(FILES / "ledger.json").total()) == EXPECTED["ledger"]["total"]
+def test_a_ledger_that_does_not_say_which_noise_was_drawn_is_refused():
+    with pytest.raises(FileFormatError, match="damaged"):
+        Ledger.load(FILES / "ledger.json")
 
 
 def test_local_model_answers_and_forgets_as_before():

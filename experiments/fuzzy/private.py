@@ -71,7 +71,7 @@ def per_record(kind: str, epsilon: float, n_features: int, delta: float = DELTA)
         return math.inf  # an entry of the row stays as it is with more than that probability
     ledger = Ledger()
     ledger.spend(Event.of(OptimalNoise(epsilon, delta=delta, sensitivity=1.0), n_features))
-    return ledger.total("pld", RECORD_DELTA)[0]
+    return ledger.total(delta=RECORD_DELTA)[0]
 
 
 def noisy(

@@ -18,7 +18,7 @@ def test_new_writes_a_ledger_that_python_reads(tmp_path: Path, capsys) -> None:
         3.0,
         1e-5,
         "entry",
-        "basic",
+        "tightest",
     )
 
 
@@ -115,7 +115,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_command_enters_its_release_and_stops_at_the_limit(
     folder: Path, capsys, command: list[str], epsilon: float | None, name: str
 ) -> None:
-    most = 1.3 if epsilon is None else 1.5 * epsilon
+    most = 1.0 if epsilon is None else 1.2 * epsilon
     Ledger(limit_epsilon=most).save(folder / "ledger.json")
     assert main([*command, "--ledger", "ledger.json"]) == 0
     (event,) = Ledger.load("ledger.json").events

@@ -255,7 +255,7 @@ def test_persons_of_the_schema_keep_as_many_rows_as_declared() -> None:
 
 
 def test_release_is_entered_in_the_ledger_once_before_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = Ledger(limit_epsilon=1.5, neighbours="add-remove")
+    ledger = Ledger(limit_epsilon=1.2, neighbours="add-remove")
     TableSynthesizer(schema(), 1.0, ledger=ledger).fit(table(30))
     assert [event.epsilon for event in ledger.events] == [1.0]
     monkeypatch.setattr(

@@ -97,7 +97,7 @@ def test_site_sends_the_same_bytes_again_whatever_its_vector_is_now() -> None:
 
 def test_site_is_charged_once_before_noise_is_drawn() -> None:
     world = World(epsilon=1.0)
-    ledger = Ledger(4.0, 1e-4)
+    ledger = Ledger(3.0, 1e-4)
     world.message("site0", ledger=ledger)
     world.message("site0", ledger=ledger)
     spent = ledger.spent

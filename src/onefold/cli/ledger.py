@@ -12,7 +12,7 @@ from onefold.cli.arguments import option
 from onefold.cli.console import Parser, show
 from onefold.exceptions import InvalidInputError
 
-COMPOSITIONS = ("basic", "advanced", "rdp", "pld")
+COMPOSITIONS = ("tightest", "basic")
 
 
 def add_parser(commands: Any) -> None:
@@ -47,8 +47,8 @@ def _add_new(parts: Any) -> None:
         default="replace",
         choices=("replace", "add-remove"),
     )
-    how = "composition that the limit is checked with; all but basic need --epsilon and --delta"
-    option(parser, "--how", how, default="basic", choices=COMPOSITIONS)
+    how = "how releases add up; basic also allows budgets that are chosen in view of earlier releases"
+    option(parser, "--how", how, default="tightest", choices=COMPOSITIONS)
     shared.add_output_options(parser)
     parser.set_defaults(run=run_new)
 

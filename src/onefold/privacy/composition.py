@@ -3,25 +3,45 @@
 A release that is (epsilon, delta) private is no worse than this one: with probability delta it discloses
 everything, otherwise it is a coin that is epsilon private (Kairouz, Oh and Viswanath 2017). The first parts
 of all releases are joined exactly, and only what is left of the total delta is spent on composing the second
-parts.
+parts. Gaussian noise is no coin: the squares of its mu add up (Dong, Roth and Su 2022).
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, ClassVar, Protocol
 
 from onefold._base.optional import require
 from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
-from onefold.exceptions import InvalidInputError, printable
+from onefold.exceptions import InvalidInputError, MissingDependencyError, printable
+from onefold.privacy.calibration import loss_of
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.terms import DELTA, DELTA_OR_ZERO, POSITIVE, RELATIONS, UNITS, Pair, number, shown
+from onefold.privacy.terms import (
+    DELTA,
+    DELTA_OR_ZERO,
+    POSITIVE,
+    RELATIONS,
+    UNITS,
+    Pair,
+    checked_pair,
+    number,
+    shown,
+)
 from onefold.privacy.wording import assumptions
 
 __all__ = ["COMPOSITIONS", "Event", "compose"]
 
+COMPOSITIONS = ("tightest", "basic")
 EXTRA = "accounting"
 PLD_INTERVAL = 1e-4
+FINEST_PLD = 2**20  # most intervals of a privacy-loss distribution
+# What distributions cut off at both ends: with less delta than this they promise nothing.
+PLD_TAIL = 1e-14
+# Shares of delta that Gaussian noise may take beside coins; each of them is sound.
+SHARES = (1.0, 0.9, 0.5, 0.1)
+# Errors of float64 in sums of squares and exponentials are far below this.
+ROUNDING = 1 + 1e-12
 # What the numbers of an event say about the labels that were released with the rows.
 LABELS = ("counted", "not covered", "not stated")
 
@@ -48,7 +68,7 @@ class Event:
     count : int, default=1
         Number of releases.
     family : {"laplace", "gaussian"} or None, default=None
-        The noise itself where it is known: "rdp" and "pld" composition then give smaller totals.
+        The noise itself where it is known: totals of several releases are then smaller.
     noise_multiplier : float or None, default=None
         Scale (Laplace) or standard deviation (Gaussian) divided by the change of one coordinate. Required
         with ``family``, and only then.
@@ -56,11 +76,13 @@ class Event:
         Number of coordinates with independent noise that change together.
     atom : float, default=0.0
         Probability that a coordinate gets no noise.
+    beside : tuple of two float, default=(0.0, 0.0)
+        (epsilon, delta) of what was released with it by noise of another kind, such as randomised labels;
+        part of ``epsilon`` and ``delta``. Only with ``family``.
     neighbours : {"replace", "add-remove"}, default="replace"
         How neighbouring datasets differ in a record: see :class:`Guarantee`.
     labels : {"counted", "not covered", "not stated"}, default="not stated"
-        Whether ``epsilon`` and ``delta`` count the labels that were released with the rows. Events of
-        version 0.1 do not say.
+        Whether ``epsilon`` and ``delta`` count the labels that were released with the rows.
     conditions : tuple of str, default=()
         What must be true for the numbers to hold, and what onefold cannot see.
 
@@ -87,6 +109,7 @@ class Event:
     noise_multiplier: float | None = None
     coordinates: int = 1
     atom: float = 0.0
+    beside: Pair = (0.0, 0.0)
     neighbours: str = "replace"
     labels: str = "not stated"
     conditions: tuple[str, ...] = ()
@@ -113,6 +136,11 @@ class Event:
         refuse_added_entries(self.unit, self.neighbours)
         if (self.family is None) != (self.noise_multiplier is None):
             raise InvalidInputError("family and noise_multiplier must be given together, or neither of them")
+        object.__setattr__(self, "beside", checked_pair("beside", self.beside))
+        if self.family is None and self.beside != (0.0, 0.0):
+            raise InvalidInputError("beside needs family: without it epsilon and delta say everything")
+        if self.beside[0] > self.epsilon or self.beside[1] > self.delta:
+            raise InvalidInputError("beside is a part of epsilon and delta and cannot be larger")
 
     @classmethod
     def of(
@@ -198,106 +226,115 @@ def refuse_void(guarantee: Guarantee) -> None:
 
 # --- composition: from events to an epsilon ---------------------------------------------------------------
 
-
-def _basic(events: Sequence[Event], delta: float | None = None) -> float:
-    """Add up the epsilons of all releases; their deltas add up as well."""
-    return math.fsum(event.epsilon * event.count for event in events)
+Coin = tuple[float, float, int]  # epsilon, delta and how many
 
 
-def _left(delta: float, disclosed: Sequence[tuple[float, int]]) -> float:
-    """Return what remains of the total ``delta``: 1 - (1 - delta) / product of (1 - delta_i)."""
-    log_kept = math.fsum(count * math.log1p(-mass) for mass, count in disclosed)
-    left = -math.expm1(math.log1p(-delta) - log_kept)
-    if not left > 0:
-        raise InvalidInputError("delta must be larger than what the releases have spent of it already")
-    return left
+def _basic(events: Sequence[Event]) -> Pair:
+    """Add up the epsilons and the deltas of all releases."""
+    epsilon = math.fsum(event.epsilon * event.count for event in events)
+    return epsilon, min(1.0, math.fsum(event.delta * event.count for event in events))
 
 
-def _advanced(events: Sequence[Event], delta: float) -> float:
-    """Bound the total by Kairouz, Oh and Viswanath 2017, Theorem 3.5, for releases of different size."""
-    left = _left(delta, [(event.delta, event.count) for event in events])
-    drift = math.fsum(e.count * e.epsilon * math.tanh(e.epsilon / 2) for e in events)
-    squares = math.fsum(e.count * e.epsilon**2 for e in events)
-    return min(_basic(events), drift + math.sqrt(2 * math.log(1 / left) * squares))
+def _gaussian(events: Sequence[Event]) -> float:
+    """Return mu of all Gaussian noise together: the squares add up."""
+    multipliers = [
+        (event.count * event.coordinates, event.noise_multiplier)
+        for event in events
+        if event.family == "gaussian"
+    ]
+    return math.sqrt(math.fsum(times / size**2 for times, size in multipliers if size)) * ROUNDING
 
 
-def _disclosing(events: Sequence[Event]) -> list[tuple[float, int]]:
-    """List the probabilities of full disclosure: atoms of known noise, delta of unknown mechanisms."""
-    return [
-        (event.delta, event.count) if event.family is None else (event.atom, event.count * event.coordinates)
+def _coins(events: Sequence[Event], families: Sequence[str]) -> list[Coin]:
+    """List what is composed as coins: all but the noise of these families."""
+    coins = [
+        (*(event.beside if event.family in families else (event.epsilon, event.delta)), event.count)
         for event in events
     ]
+    atoms = [(0.0, event.atom, event.count * event.coordinates) for event in events]
+    known = [atom for atom, event in zip(atoms, events, strict=True) if event.family in families]
+    return [coin for coin in (*coins, *known) if coin[:2] != (0.0, 0.0)]
 
 
-def _rdp(events: Sequence[Event], delta: float) -> float:
-    """Compose by Rényi differential privacy, with the accountant of dp-accounting."""
-    left = _left(delta, _disclosing(events))
-    library: Any = require("dp_accounting", EXTRA)
-    accountant = require("dp_accounting.rdp", EXTRA).RdpAccountant(
-        neighboring_relation=library.NeighboringRelation.REPLACE_ONE
-    )
-    for event in events:
-        times = event.count * event.coordinates if event.family else event.count
-        if event.family == "gaussian":
-            accountant.compose(library.GaussianDpEvent(event.noise_multiplier), times)
-        elif event.family == "laplace":
-            accountant.compose(library.LaplaceDpEvent(event.noise_multiplier), times)
-        elif event.epsilon > 0:  # the coin: a truthful answer is exp(epsilon) times as likely as the other
-            noise = 2 / (1 + math.exp(min(event.epsilon, 700.0)))
-            accountant.compose(library.RandomizedResponseDpEvent(noise, 2), times)
-    return float(accountant.get_epsilon(left))
+def _left(delta: float, coins: Sequence[Coin]) -> float:
+    """Return what remains of the total ``delta``: 1 - (1 - delta) / product of (1 - delta_i)."""
+    log_kept = math.fsum(count * math.log1p(-mass) for _, mass, count in coins)
+    return -math.expm1(math.log1p(-delta) - log_kept)
 
 
-def _pld(events: Sequence[Event], delta: float) -> float:
-    """Compose privacy-loss distributions of dp-accounting, rounded to the pessimistic side."""
-    left = _left(delta, _disclosing(events))
-    library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
-    common: Any = require("dp_accounting.pld.common", EXTRA)
-    # Coarser for large losses: the number of intervals stays bounded.
-    largest = max(event.epsilon / (event.coordinates if event.family else 1) for event in events)
-    interval = max(PLD_INTERVAL, largest * 1e-5)
+def _advanced(coins: Sequence[Coin], delta: float) -> float:
+    """Bound coins by Kairouz, Oh and Viswanath 2017, Theorem 3.5, for coins of different size."""
+    added = math.fsum(count * epsilon for epsilon, _, count in coins)
+    if not delta > 0:
+        return added
+    drift = math.fsum(count * epsilon * math.tanh(epsilon / 2) for epsilon, _, count in coins)
+    squares = math.fsum(count * epsilon**2 for epsilon, _, count in coins)
+    return min(added, (drift + math.sqrt(2 * math.log(1 / delta) * squares)) * ROUNDING)
+
+
+def _closed(events: Sequence[Event], delta: float) -> float:
+    """Give Gaussian noise a share of ``delta`` and the coins the rest, and add up their epsilons."""
+    mu, coins = _gaussian(events), _coins(events, ("gaussian",))
+    left = _left(delta, coins)
+    if left < 0 or (mu and not left > 0):
+        return math.inf
+    if not mu:
+        return _advanced(coins, left)
+    return min(loss_of(mu, share * left) + _advanced(coins, (1 - share) * left) for share in SHARES)
+
+
+def _distributions(events: Sequence[Event], delta: float) -> float:
+    """Compose privacy-loss distributions of dp-accounting, rounded to the pessimistic side.
+
+    Infinite where they say nothing: without the package, or for losses too large for them.
+    """
+    mu, coins = _gaussian(events), _coins(events, ("gaussian", "laplace"))
+    left = _left(delta, coins)
+    laplace = [event for event in events if event.family == "laplace"]
+    coins = [coin for coin in coins if coin[0]]
+    # One loss of each kind, and how many there are.
+    losses = [(epsilon, count) for epsilon, _, count in coins] + [(mu * (mu / 2 + 12), 1)] * bool(mu)
+    losses += [(1 / (event.noise_multiplier or 1.0), event.count * event.coordinates) for event in laplace]
+    largest = max((loss for loss, _ in losses), default=math.inf)
+    total = math.fsum(loss * count for loss, count in losses)
+    interval = max(PLD_INTERVAL, largest * 1e-5, total / FINEST_PLD)  # coarser for large losses
+    if not left > PLD_TAIL or largest > 500.0:
+        return math.inf
+    try:
+        library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
+        common: Any = require("dp_accounting.pld.common", EXTRA)
+    except MissingDependencyError:
+        return math.inf
     options = {"value_discretization_interval": interval}
-    total = None
-    for event in events:
-        times = event.count * event.coordinates if event.family else event.count
-        if event.family == "gaussian":
-            one = library.from_gaussian_mechanism(event.noise_multiplier, **options)
-        elif event.family == "laplace":
-            one = library.from_laplace_mechanism(event.noise_multiplier, **options)
-        else:
-            parameters = common.DifferentialPrivacyParameters(event.epsilon, 0.0)
-            one = library.from_privacy_parameters(parameters, **options)
-        several = one.self_compose(times) if times > 1 else one
-        total = several if total is None else total.compose(several)
-    assert total is not None  # callers pass at least one event
-    return float(total.get_epsilon_for_delta(left))
+    parts = [(library.from_gaussian_mechanism(1 / mu, **options), 1)] if mu else []
+    for event in laplace:
+        one = library.from_laplace_mechanism(event.noise_multiplier, **options)
+        parts.append((one, event.count * event.coordinates))
+    for epsilon, _, count in coins:
+        coin = common.DifferentialPrivacyParameters(epsilon, 0.0)
+        parts.append((library.from_privacy_parameters(coin, **options), count))
+    several = [one.self_compose(count) if count > 1 else one for one, count in parts]
+    return float(reduce(lambda one, other: one.compose(other), several).get_epsilon_for_delta(left))
 
 
-COMPOSITIONS: dict[str, Callable[..., float]] = {
-    "basic": _basic,
-    "advanced": _advanced,
-    "rdp": _rdp,
-    "pld": _pld,
-}
-
-
-def compose(events: Sequence[Event], how: str = "basic", delta: float | None = None) -> Pair:
+def compose(events: Sequence[Event], how: str = "tightest", delta: float | None = None) -> Pair:
     """Compute what several releases from the same data spend together.
 
     Parameters
     ----------
     events : sequence of Event
         The releases, all of one unit and one neighbouring relation.
-    how : {"basic", "advanced", "rdp", "pld"}, default="basic"
-        Composition to use.
+    how : {"tightest", "basic"}, default="tightest"
+        "tightest" is the smallest of all sound totals: of adding up, of closed forms, and of privacy-loss
+        distributions where the extra ``accounting`` is installed. "basic" adds up.
     delta : float or None, default=None
-        Total delta at which epsilon is stated; required by every composition but "basic", which adds up
-        the deltas of the events.
+        Total delta at which epsilon is stated; None takes the sum of the deltas, at which no total is above
+        "basic". Not for "basic".
 
     Returns
     -------
     epsilon : float
-        Total privacy loss.
+        Total privacy loss; infinite if the releases have spent more than ``delta`` already.
     delta : float
         Probability with which it may be exceeded.
 
@@ -310,19 +347,18 @@ def compose(events: Sequence[Event], how: str = "basic", delta: float | None = N
     >>> from onefold.privacy.composition import Event, compose
     >>> compose([Event("survey", "record", 0.5, count=2), Event("table", "record", 1.0, 1e-5)])
     (2.0, 1e-05)
+    >>> small = Event("table", "record", 0.1, 1e-9, count=500)
+    >>> compose([small], "basic")[0] > 2 * compose([small], delta=1e-5)[0]
+    True
     """
     check_parameter("how", how, OneOf(COMPOSITIONS))
-    if how == "basic" and delta is not None and events:
+    if how == "basic" and delta is not None:
         raise InvalidInputError("basic composition adds up delta: leave it out")
-    if delta is not None:
-        delta = number("delta", delta, DELTA)
-    if not events:
-        return 0.0, delta or 0.0
-    spent = _basic(events), min(1.0, math.fsum(event.delta * event.count for event in events))
-    if how == "basic":
-        return spent
-    if delta is None:
-        raise InvalidInputError(f"{how} composition needs delta")
-    composed = COMPOSITIONS[how](events, delta)
-    # Never worse than simply adding up, where that stays within the same delta.
-    return min(composed, spent[0]) if spent[1] <= delta else composed, delta
+    added, spent = _basic(events)
+    stated = spent if delta is None else number("delta", delta, DELTA)
+    if how == "basic" or not events or not 0 < stated < 1:
+        return added, spent
+    totals = [added if spent <= stated else math.inf, _closed(events, stated)]
+    if any(event.family != "gaussian" or event.beside[0] for event in events):  # mu is exact
+        totals.append(_distributions(events, stated))
+    return min(totals), stated

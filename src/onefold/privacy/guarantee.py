@@ -24,6 +24,7 @@ from onefold.privacy.terms import (
     Pair,
     added,
     check_relation,
+    checked_pair,
     group,
     multiplied,
     root,
@@ -170,12 +171,12 @@ class Guarantee:
             if isinstance(told, str) or not all(isinstance(sentence, str) for sentence in told):
                 raise InvalidInputError(f"{name} must be a tuple of sentences")
             object.__setattr__(self, name, tuple(told))
-        object.__setattr__(self, "entry", _pair("entry", self.entry))
-        object.__setattr__(self, "record", _pair("record", self.record))
+        object.__setattr__(self, "entry", checked_pair("entry", self.entry))
+        object.__setattr__(self, "record", checked_pair("record", self.record))
         object.__setattr__(self, "replaced", self._replacement())
         for name in ("labels", "person"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, _pair(name, getattr(self, name)))
+                object.__setattr__(self, name, checked_pair(name, getattr(self, name)))
 
     def _replacement(self) -> Pair:
         """Return what holds for a replaced record: ``record`` itself, or two steps of add-remove."""
@@ -183,7 +184,7 @@ class Guarantee:
             if self.replaced not in (None, self.record):
                 raise InvalidInputError("under neighbours='replace', replaced is what record says")
             return self.record
-        return two_steps(self.record) if self.replaced is None else _pair("replaced", self.replaced)
+        return two_steps(self.record) if self.replaced is None else checked_pair("replaced", self.replaced)
 
     @property
     def holds(self) -> bool:
@@ -281,7 +282,7 @@ class Guarantee:
         """
         if self.labels_in_record:
             raise InvalidInputError("the label is part of the record here and covered already")
-        told = _pair("labels", (epsilon, delta))
+        told = checked_pair("labels", (epsilon, delta))
         return replace(self, labels=told if self.labels is None else _both(self.labels, told))
 
     def record_under(self, neighbours: str) -> Pair:
@@ -553,16 +554,6 @@ def _joint_change(one: Guarantee, other: Guarantee, unit: str) -> tuple[float | 
         for part in unchecked
     )
     return None, tuple(dict.fromkeys(words))
-
-
-def _pair(name: str, value: Any) -> Pair:
-    try:
-        epsilon, delta = (float(number) for number in value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be a pair (epsilon, delta)") from None
-    if not epsilon >= 0 or not 0 <= delta <= 1:
-        raise InvalidInputError(f"{name} must have epsilon of at least 0 and delta in [0, 1]")
-    return epsilon, delta
 
 
 def _read_pair(value: Any) -> Pair | None:

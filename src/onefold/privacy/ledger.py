@@ -19,6 +19,7 @@ from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.files import file_lock, read_saved, write_whole
 from onefold._base.validation import Entry, Instance, OneOf, check_parameter, check_parameters
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
+from onefold.privacy.calibration import mu_of
 from onefold.privacy.composition import (
     COMPOSITIONS,
     Event,
@@ -30,6 +31,7 @@ from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.terms import (
     DELTA,
     DELTA_OR_ZERO,
+    EPSILON,
     NOTHING,
     POSITIVE,
     RELATIONS,
@@ -48,8 +50,7 @@ ONE_AT_A_TIME = threading.Lock()
 # Files of ledgers that this process has locked, by thread: who waits for its own lock waits for ever.
 LOCKED: set[tuple[int, Path]] = set()
 ARCHIVE_KIND = "ledger"
-# What events of version 0.1 did not say; the defaults of Event say that.
-ADDED = {"labels", "conditions"}
+NONE: Pair = (0.0, 0.0)
 
 CONSTRAINTS: dict[str, Entry] = {
     "limit_epsilon": (POSITIVE, None),
@@ -70,13 +71,15 @@ class Ledger:
     limit_epsilon : float or None, default=None
         Largest total epsilon; None sets no limit.
     limit_delta : float or None, default=None
-        Largest total delta; None sets no limit. Every composition but "basic" needs it with
-        ``limit_epsilon``.
+        Largest total delta; None sets no limit. With ``limit_epsilon`` it is also the delta at which the
+        total epsilon is stated; otherwise that is the sum of the releases' deltas.
     unit : {"record", "entry", "person"}, default="record"
         What changes between neighbouring datasets. An event of another unit is refused, since its numbers
         cannot be added to these.
-    how : {"basic", "advanced", "rdp", "pld"}, default="basic"
-        Composition that the limit is checked with. "rdp" and "pld" need the extra ``accounting``.
+    how : {"tightest", "basic"}, default="tightest"
+        Composition that the limit is checked with. "tightest" is the smallest of all sound totals: Gaussian
+        noise adds up in mu, and beside other releases it is composed by privacy-loss distributions where the
+        extra ``accounting`` is installed, else in closed form. "basic" adds up epsilons and deltas.
     neighbours : {"replace", "add-remove"}, default="replace"
         The relation that all numbers are about. An event under the other relation is refused. A guarantee
         for "add-remove" enters a ledger of replaced records by its number for those; the other way round it
@@ -87,7 +90,7 @@ class Ledger:
     events : tuple of Event
         What has been spent so far, in order.
     spent : str
-        What has been spent so far, by basic composition, in words.
+        What has been spent so far, in words.
     path : Path or None
         File that the ledger belongs to; None if it is in memory only.
 
@@ -101,8 +104,8 @@ class Ledger:
     -----
     *Guarantees.*
 
-    * For "basic" composition, releases may be chosen in view of earlier ones. "advanced", "rdp" and "pld"
-      also allow it as long as the budget of each release is fixed beforehand.
+    * Releases may be chosen in view of earlier ones. Where all noise is Gaussian, and by "basic" composition,
+      so may their budgets; otherwise "tightest" needs budgets that are fixed beforehand.
     * ``spend`` either records the event within the limit, or raises and records nothing.
     * A ledger that was loaded from a file or saved to one belongs to it. ``spend`` first reads what others
       have spent there, and returns when the event is in the file and the file and its folder are synced. If
@@ -114,8 +117,8 @@ class Ledger:
 
     References
     ----------
-    Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", 2017, Theorem 3.5, for
-    "advanced" composition.
+    Kairouz, Oh and Viswanath, "The composition theorem for differential privacy", 2017, Theorem 3.5. Dong,
+    Roth and Su, "Gaussian differential privacy", 2022, Corollary 3.3.
 
     Examples
     --------
@@ -135,19 +138,15 @@ class Ledger:
         limit_delta: float | None = None,
         *,
         unit: str = "record",
-        how: str = "basic",
+        how: str = "tightest",
         neighbours: str = "replace",
     ) -> None:
         self.limit_epsilon, self.limit_delta = limit_epsilon, limit_delta
         self.unit, self.how, self.neighbours = unit, how, neighbours
         check_parameters(self, CONSTRAINTS)
-        if how != "basic":
-            check_parameter("limit_delta", limit_delta, (DELTA, None))
         self.limit_epsilon = None if limit_epsilon is None else float(limit_epsilon)
         self.limit_delta = None if limit_delta is None else float(limit_delta)
         refuse_added_entries(unit, neighbours)
-        if how != "basic" and (limit_epsilon is None) != (limit_delta is None):
-            raise InvalidInputError(f"a limit by {how} composition needs limit_epsilon and limit_delta")
         self._events: list[Event] = []
         self._path: Path | None = None  # the file that this ledger belongs to
         self._seen: str | None = None  # digest of that file as this ledger knows it
@@ -213,20 +212,26 @@ class Ledger:
             If the limit would be exceeded; nothing is then entered.
         """
         refuse_void(guarantee)
-        pair = _spent(guarantee, self.unit, self.neighbours)
-        if not math.isfinite(pair[0]):
+        rows, labels = _spent(guarantee, self.unit, self.neighbours)
+        epsilon, delta = rows[0] + labels[0], min(1.0, rows[1] + labels[1])
+        if not math.isfinite(epsilon):
             self._refuse(guarantee)
-        labels = "not covered" if guarantee.labels is None else "counted"
+        mu = _mu(guarantee, self.unit, self.neighbours, rows)
+        family: dict[str, Any] = {}
+        if mu is not None:
+            family = {"family": "gaussian", "noise_multiplier": 1 / mu, "beside": labels}
         self.spend(
             Event(
                 name,
                 self.unit,
-                *pair,
+                epsilon,
+                delta,
                 guarantee.mechanism,
                 count,
                 neighbours=self.neighbours,
-                labels=labels,
+                labels="not covered" if guarantee.labels is None else "counted",
                 conditions=assumptions(guarantee),
+                **family,
             )
         )
 
@@ -254,31 +259,44 @@ class Ledger:
         return event
 
     def _check(self, events: list[Event]) -> None:
-        epsilon, delta = math.inf, math.inf
-        if self.how == "basic" or self.limit_epsilon is not None:
-            epsilon, delta = compose(events, self.how, None if self.how == "basic" else self.limit_delta)
+        """Refuse events beyond the limit."""
         tolerance = 1 + 1e-12  # ten times 0.1 may be entered in a budget of 1
-        if self.limit_epsilon is not None and not epsilon <= self.limit_epsilon * tolerance:
+        most = [math.inf if limit is None else limit * tolerance for limit in self._limits]
+        added = compose(events, "basic")
+        if added[0] <= most[0] and added[1] <= most[1]:
+            return  # no total is above basic
+        epsilon, delta = self._composed(events, self.how)
+        if not delta <= most[1] or math.isinf(epsilon):
+            raise BudgetExceededError(
+                f"delta would be {shown(added[1], 3)} per {self.unit}, the limit is {self.limit_delta:g}"
+            )
+        if not epsilon <= most[0]:
             raise BudgetExceededError(
                 f"epsilon would be {shown(epsilon, 6)} per {self.unit}, the limit is {self.limit_epsilon:g}"
             )
-        if self.how == "basic" and self.limit_delta is not None and not delta <= self.limit_delta * tolerance:
-            raise BudgetExceededError(
-                f"delta would be {shown(delta, 3)} per {self.unit}, the limit is {self.limit_delta:g}"
-            )
+
+    @property
+    def _limits(self) -> tuple[float | None, float | None]:
+        return self.limit_epsilon, self.limit_delta
+
+    def _composed(self, events: list[Event], how: str, delta: float | None = None) -> Pair:
+        """Compose events at ``delta``, else at the delta of the limit, else at the sum of their deltas."""
+        if delta is None and how != "basic" and self.limit_epsilon and events:
+            delta = self.limit_delta or None
+        return compose(events, how, delta)
 
     # --- telling ----------------------------------------------------------------------------------------
 
-    def total(self, how: str = "basic", delta: float | None = None) -> Pair:
+    def total(self, how: str | None = None, delta: float | None = None) -> Pair:
         """Compute what has been spent so far.
 
         Parameters
         ----------
-        how : {"basic", "advanced", "rdp", "pld"}, default="basic"
-            Composition to use.
+        how : {"tightest", "basic"} or None, default=None
+            Composition to use; None takes the one that the limit is checked with.
         delta : float or None, default=None
-            Total delta at which epsilon is stated; required by every composition but "basic", which adds up
-            the deltas of the events.
+            Total delta at which epsilon is stated. None takes ``limit_delta`` if both limits are set, else
+            the sum of the releases' deltas, at which no total is above "basic". Not for "basic".
 
         Returns
         -------
@@ -287,24 +305,23 @@ class Ledger:
         delta : float
             Probability with which it may be exceeded.
         """
-        return compose(self._events, how, delta)
+        return self._composed(self._events, self.how if how is None else how, delta)
 
     @property
     def spent(self) -> str:
-        """What has been spent so far, by basic composition, in words."""
+        """What has been spent so far, in words."""
         epsilon, delta = self.total()
         change = f"{self.unit} {RELATIONS[self.neighbours]}"
         return f"epsilon {shown(epsilon, 6)} per {change}, delta {shown(delta, 3)}"
 
     def __str__(self) -> str:
         n_releases = sum(event.count for event in self._events)
-        lines = [f"Releases entered: {n_releases}. Spent, by basic composition:", self.spent]
+        lines = [f"Releases entered: {n_releases}. Spent, by {self.how} composition:", self.spent]
         if any(event.labels != "counted" for event in self._events):
             lines.append("Not in these numbers: the labels of releases that do not say 'labels counted'.")
         limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {self.unit}"]
         limits += [] if self.limit_delta is None else [f"delta {self.limit_delta:g}"]
-        composition = "" if self.how == "basic" else f", {self.how} composition"
-        lines.append(f"Limit: {', '.join(limits)}{composition}" if limits else "Limit: none")
+        lines.append(f"Limit: {', '.join(limits) or 'none'}")
         return "\n".join([*lines, *(f"  {event}" for event in self._events)])
 
     # --- files ------------------------------------------------------------------------------------------
@@ -437,7 +454,7 @@ class Ledger:
             ledger = cls(**{name: plain[name] for name in CONSTRAINTS})
             known = {field.name for field in fields(Event)}
             for event in plain["events"]:
-                if not isinstance(event, Mapping) or not known - ADDED <= set(event) <= known:
+                if not isinstance(event, Mapping) or set(event) != known:
                     raise FileFormatError("this ledger holds an event that cannot be read")
                 ledger._events.append(ledger._same_kind(Event(**event)))
         except (KeyError, TypeError, InvalidInputError):
@@ -517,22 +534,33 @@ def _each(ledger: Any) -> tuple[Any, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def _spent(guarantee: Guarantee, unit: str, neighbours: str) -> Pair:
-    """Return what a release spends per unit, with the labels that its guarantee covers."""
+def _spent(guarantee: Guarantee, unit: str, neighbours: str) -> tuple[Pair, Pair]:
+    """Return what a release spends per unit: by its rows, and by labels with noise of their own."""
     labels = guarantee.labels
     if labels is not None and unit == "person":
         rows = guarantee.rows_per_person
         labels = NOTHING if rows is None else group(labels, rows)
     if guarantee.unit == "label":  # one label per record; how many there are is not covered
-        return NOTHING if labels is None or neighbours != "replace" else labels
+        return (NOTHING if labels is None or neighbours != "replace" else labels), NONE
     if unit == "entry":  # either a feature is changed or the label
         pairs = [guarantee.entry] if labels is None else [guarantee.entry, labels]
-        return max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)
+        return (max(epsilon for epsilon, _ in pairs), max(delta for _, delta in pairs)), NONE
     pair = guarantee.record_under(neighbours) if unit == "record" else _of_person(guarantee, neighbours)
+    return pair, NONE if labels is None or guarantee.labels_in_record else labels
+
+
+def _mu(guarantee: Guarantee, unit: str, neighbours: str, pair: Pair) -> float | None:
+    """Return mu of what a ledger counts, if all noise of the rows is Gaussian.
+
+    A guarantee states mu of its widest unit. Its other lines are about smaller or larger changes under the
+    same noise, of which the pair holds: no mu above that of the pair is possible.
+    """
     epsilon, delta = pair
-    if labels is None or guarantee.labels_in_record:
-        return epsilon, delta
-    return epsilon + labels[0], min(1.0, delta + labels[1])
+    apart = unit == "entry" and guarantee.labels is not None and not guarantee.labels_in_record
+    if not guarantee.mu or apart or not (DELTA.accepts(delta) and EPSILON.accepts(epsilon)):
+        return None
+    widest = "record" if guarantee.person is None else "person"
+    return guarantee.mu if (unit, neighbours) == (widest, guarantee.neighbours) else mu_of(epsilon, delta)
 
 
 def _of_person(guarantee: Guarantee, neighbours: str) -> Pair:

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 from onefold._base.validation import Number, OneOf, check_parameter
+from onefold.exceptions import InvalidInputError
 
 __all__ = [
     "DELTA",
@@ -18,6 +19,7 @@ __all__ = [
     "Pair",
     "added",
     "check_relation",
+    "checked_pair",
     "group",
     "multiplied",
     "number",
@@ -126,6 +128,42 @@ def check_relation(neighbours: Any) -> str:
     """
     check_parameter("neighbours", neighbours, OneOf(RELATIONS))
     return str(neighbours)
+
+
+def checked_pair(name: str, value: Any) -> Pair:
+    """Return (epsilon, delta) as two floats, or refuse what is no such pair.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter, for the error.
+    value : tuple of two float
+        Its value.
+
+    Returns
+    -------
+    epsilon : float
+        Privacy loss, at least 0.
+    delta : float
+        Probability with which it may be exceeded.
+
+    See Also
+    --------
+    number : The same for one number.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import checked_pair
+    >>> checked_pair("record", [1, 0])
+    (1.0, 0.0)
+    """
+    try:
+        epsilon, delta = (float(number) for number in value)
+    except (TypeError, ValueError):
+        raise InvalidInputError(f"{name} must be a pair (epsilon, delta)") from None
+    if not epsilon >= 0 or not 0 <= delta <= 1:
+        raise InvalidInputError(f"{name} must have epsilon of at least 0 and delta in [0, 1]")
+    return epsilon, delta
 
 
 def two_steps(pair: Pair) -> Pair:

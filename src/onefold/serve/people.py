@@ -53,7 +53,7 @@ class SitePage:
         if not path.exists():
             return {"budget": None, "ledger": []}
         ledger = Ledger.load(path)
-        counted = ledger.total() if ledger.how == "basic" else ledger.total(ledger.how, ledger.limit_delta)
+        counted = ledger.total()
         spent, limit = counted[0], ledger.limit_epsilon
         left = None if limit is None else rounded_down(max(limit - spent, 0.0), DIGITS)
         budget = {"unit": ledger.unit, "spent": rounded_up(spent, DIGITS), "limit": limit, "left": left}

@@ -426,7 +426,7 @@ def _cost(promise: Guarantee, ledgers: list[Path]) -> list[str]:
         limit = "no limit" if now.limit_epsilon is None else f"limit {now.limit_epsilon:g}"
         words += [
             f"COST: this release spends {alone.spent}.",
-            f"{path.name} counts {now.spent} before it and {after.spent} after it, by basic composition "
+            f"{path.name} counts {now.spent} before it and {after.spent} after it, by {now.how} composition "
             f"({limit}).",
             ADDS_UP.format(unit=now.unit),
         ]
