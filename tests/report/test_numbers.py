@@ -28,7 +28,7 @@ def test_measures_are_those_of_their_definitions(pair: tuple[np.ndarray, np.ndar
     assert found.mean_absolute_error == pytest.approx(np.mean(np.abs(errors)))
     assert found.r2 == pytest.approx(1 - np.mean(errors**2) / np.var(observed))
     assert found.covered == pytest.approx(np.mean(np.abs(errors) <= 1))
-    assert not found.is_useless
+    assert [each.outcome for each in found.measures] == ["better", "better"]
 
 
 def test_interval_of_r2_holds_the_truth_about_as_often_as_it_says() -> None:
@@ -49,13 +49,13 @@ def test_rows_that_depend_on_each_other_have_no_interval(pair: tuple[np.ndarray,
     assert np.isnan(evaluate_numbers([1.0, 2.0], [3.0, 3.0]).r2)
 
 
-def test_page_says_the_error_beside_the_mean_and_when_it_is_of_no_use(
+def test_page_says_the_error_beside_the_mean_and_when_the_mean_is_better(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     page = of_numbers("Costs", {"rows": 500}, evaluation=evaluate_numbers(*pair))
     assert "always predicting the mean would be off by" in page.verdict[0]
     useless = of_numbers("Costs", {}, evaluation=evaluate_numbers(np.full(500, 9.0), pair[1]))
-    assert "of no use" in useless.verdict[1]
+    assert "worse than always predicting the mean" in useless.verdict[1]
     estimated = of_numbers("Costs", {}, estimated={"rmse": 2.0, "rmse_of_the_mean": 4.0})
     assert "By its own estimate predictions are off by 2" in estimated.verdict[0]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,15 +17,8 @@ from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
 from onefold.cli.outputs import check_spares_ledger, check_writable, write_model, write_private_model
 from onefold.cli.tables import read_labelled
-from onefold.exceptions import InvalidInputError, OnefoldWarning
-from onefold.report.evaluation import (
-    USELESS,
-    Evaluation,
-    evaluate,
-    in_words,
-    missed,
-    with_references,
-)
+from onefold.exceptions import InvalidInputError
+from onefold.report.evaluation import Evaluation, estimate, evaluate, in_words, missed, with_references
 from onefold.tables import Schema
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
@@ -348,14 +340,13 @@ def _split_persons(
 def _measured(
     model: Any, data: Data, train: Index, held: Index, quiet: bool
 ) -> tuple[dict[str, Any], list[str], Evaluation | None]:
-    """Measures for machines and in words; a warning if the model is no better than the majority."""
+    """Measures for machines and in words."""
     classes, counts = np.unique(data.labels[train], return_counts=True)
     common = classes[np.argmax(counts)]
     if not held.size:
         if data.persons is not None and not hasattr(model, "head_"):
             return {}, ["accuracy for other persons not estimated; --test-size F measures it"], None
-        share = counts.max() / counts.sum()
-        return *_estimated(model, share, "rows" if data.persons is None else "rows of persons"), None
+        return *_estimated(model, of_persons=data.persons is not None), None
     with busy(f"testing {held.size} rows", quiet):
         rows, truth = data.take(held), data.labels[held]
         predicted = np.asarray(model.predict(rows))
@@ -369,32 +360,24 @@ def _measured(
             (data.encoded(train), data.encoded(held)),
             (data.labels[train], truth),
         )
-    if found.is_useless:
-        warnings.warn(f"the model is {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2)
     told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": found.to_dict()}
     return told, found.words(f"{found.rows} rows held out"), found
 
 
-def _estimated(model: Any, majority: float, of: str) -> tuple[dict[str, Any], list[str]]:
+def _estimated(model: Any, of_persons: bool) -> tuple[dict[str, Any], list[str]]:
     """The estimate that a model makes of itself, from rows that were left out."""
-    found = getattr(model, "cross_validated_", None)
-    if found is None:
+    result = estimate(model, bounded=not of_persons)
+    if result is None:
         return {}, []
-    accuracy = found["accuracy"]
-    if accuracy <= majority:
-        warnings.warn(f"the model is {USELESS.format(majority=majority)}", OnefoldWarning, stacklevel=3)
-    told = {
-        "accuracy": accuracy,
-        "balanced_accuracy": found["balanced_accuracy"],
-        "majority": float(majority),
-        "missed": missed(np.asarray(model.classes_).tolist(), found["confusion"], bounded=False),
-    }
-    words = (
-        f"estimated accuracy {accuracy:.4f} (guessing the majority {majority:.4f}), balanced accuracy "
-        f"{found['balanced_accuracy']:.4f}: from {found['rows']} {of} that were left out; --test-size F "
-        "measures it"
-    )
-    return {"estimated": told}, [words, *in_words(told["missed"])]
+    # Bounds are for rows that neither fitting nor choosing has used.
+    told = result.to_dict() | {"missed": missed(result.classes, result.confusion, bounded=False)}
+    lines = [
+        f"estimated accuracy {result.accuracy:.4f} (guessing the majority {result.majority:.4f}), balanced "
+        f"accuracy {result.balanced_accuracy:.4f}: from {result.rows} rows{' of persons' * of_persons} that "
+        "were left out; --test-size F measures it",
+        result.verdict,
+    ]
+    return {"estimated": told}, lines + in_words(told["missed"])
 
 
 # --- with a promise of privacy ------------------------------------------------------------------------------

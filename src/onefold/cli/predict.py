@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,9 @@ from onefold.cli.console import print_json, say, show
 from onefold.cli.explaining import BECAUSE
 from onefold.cli.models import KnownRows, load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
-from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.exceptions import InvalidInputError
 from onefold.models.explanation import ClassReasons, compared_with, explain_rows, scores_of
-from onefold.report.evaluation import USELESS, Evaluation, evaluate
+from onefold.report.evaluation import Evaluation, evaluate
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
@@ -225,7 +224,7 @@ def _predicted(model: Any, block: Any, asked: list[str]) -> dict[str, AnyArray]:
 
 
 def measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
-    """How good the predictions are; a warning if the majority is as good."""
+    """How good the predictions are."""
     assert rows.labels is not None
     two = len(model.classes_) == 2 and hasattr(model, "decision_function")
     scores = None
@@ -236,9 +235,4 @@ def measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
     # Rows of one person are alike: the number of errors is then no binomial one.
     schema = getattr(model, "schema", None)
     independent = schema is None or schema.person is None
-    found = evaluate(predicted[rows.with_label], rows.labels, scores=scores, bounded=independent)
-    if found.is_useless:
-        warnings.warn(
-            f"the predictions are {USELESS.format(majority=found.majority)}", OnefoldWarning, stacklevel=2
-        )
-    return found
+    return evaluate(predicted[rows.with_label], rows.labels, scores=scores, bounded=independent)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import math
 import time
-import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from onefold.cli import contracts, explaining, reports
 from onefold.cli.console import busy, count_of, print_json, say, show, without_bars
 from onefold.cli.models import KnownRows, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_model, write_private_model
-from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.exceptions import InvalidInputError
 from onefold.models import NumberReasons, explain_numbers
 from onefold.models.explanation import compared_with
 from onefold.tables import Schema
@@ -112,9 +110,8 @@ def run_fit(args: argparse.Namespace, out: str, found_out: Found | None = None) 
         columns |= dict(zip(("low", "high"), model.predict_interval(part, LEVEL).T, strict=True))
         found = measured(columns, outputs[held], mean=mean, level=LEVEL, bounded=persons is None)
         result["held_out"] = found.to_dict()
-        lines[1] = found.words(f"{held.size} rows held out")
+        lines[1:] = found.words(f"{held.size} rows held out")
         shown = evidence(schema, columns["prediction"], outputs[held])
-    warn_if_useless(result["held_out"] if held.size else result["estimated"])
     write_model(out, model)
     result["file_bytes"] = Path(out).stat().st_size
     lines.append(
@@ -258,10 +255,11 @@ def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str]
     lines += explaining.lines(why)
     if rows.labels is not None:
         truth = np.asarray(rows.labels, dtype=np.float64)
-        found = measured(columns, truth, rows.with_label, level=level)
+        schema = getattr(model, "schema", None)
+        independent = schema is None or schema.person is None
+        found = measured(columns, truth, rows.with_label, level=level, bounded=independent)
         result["measures"] = found.to_dict()
-        lines.append(found.words(f"{found.rows} rows"))
-        warn_if_useless(result["measures"])
+        lines += found.words(f"{found.rows} rows")
         if args.report is not None:
             lines.append(_report(args, model, result, found, truth, columns["prediction"][rows.with_label]))
     if args.json:
@@ -363,9 +361,3 @@ def measured(
     return evaluate_numbers(
         columns["prediction"][rows], truth, mean=mean, ends=ends, level=level, bounded=bounded
     )
-
-
-def warn_if_useless(found: Mapping[str, Any]) -> None:
-    """Warn if the mean is as good."""
-    if not found["rmse"] < found["rmse_of_the_mean"]:
-        warnings.warn("the model is no better than always answering the mean", OnefoldWarning, stacklevel=3)

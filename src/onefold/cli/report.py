@@ -171,6 +171,7 @@ def _described(path: Path) -> dict[str, Any]:
 def _of_model(args: argparse.Namespace, path: Path) -> Report:
     from onefold.cli.models import load_classifier, read_rows
     from onefold.cli.predict import measured, predictions
+    from onefold.report.evaluation import estimate
 
     if kind_of(path) is None:
         with path.open("rb") as file:
@@ -189,8 +190,9 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     facts["SHA-256 of the model"] = reports.digest(args.thing)
     title = f"Model {path.name}"
     if args.data is None:
-        estimate = _estimate(model)
-        return reports.model_report(args, title, facts, model=model, estimated=estimate)
+        estimated = estimate(model, bounded=schema is None or schema.person is None)
+        known = None if estimated is None else estimated.to_dict()
+        return reports.model_report(args, title, facts, model=model, estimated=known)
     label = args.label or (None if schema is None or schema.label is None else schema.label.name)
     if label is None:
         raise InvalidInputError("name the column of classes in --data with --label COL")
@@ -204,18 +206,3 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     assert rows.labels is not None
     shown = reports.evidence(model, rows.labelled, rows.labels)
     return reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)
-
-
-def _estimate(model: Any) -> dict[str, Any] | None:
-    """The model's own estimate from rows that it left out while it was fitted."""
-    import numpy as np
-
-    found = getattr(model, "cross_validated_", None)
-    if found is None:
-        return None
-    counts = np.asarray(found["confusion"]).sum(axis=1)
-    return {
-        "accuracy": float(found["accuracy"]),
-        "balanced_accuracy": float(found["balanced_accuracy"]),
-        "majority": float(counts.max() / counts.sum()),
-    }

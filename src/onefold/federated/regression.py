@@ -66,6 +66,8 @@ class RegressionSimulation:
         Number of test rows.
     method : {"folding", "moments"}, default="folding"
         What the sites sent.
+    r2_interval : tuple of (float, float) or None, default=None
+        95 % interval of ``r2``, for independent test rows.
 
     See Also
     --------
@@ -88,6 +90,7 @@ class RegressionSimulation:
     r2_pooled: float = float("nan")
     n_test: int = 0
     method: str = "folding"
+    r2_interval: tuple[float, float] | None = None
 
 
 def combine_numbers(distances: ArrayLike, outputs: ArrayLike, power: float = POWER) -> Floats:
@@ -331,6 +334,8 @@ def _found(
     guarantee: Guarantee | None,
     method: str,
 ) -> RegressionSimulation:
+    from onefold.audit.intervals import r2_interval
+
     truth = queries.outputs
     return RegressionSimulation(
         _explained(together, truth),
@@ -344,4 +349,5 @@ def _found(
         _explained(pooled, truth),
         len(truth),
         method,
+        r2_interval(together, truth),
     )

@@ -84,6 +84,10 @@ class Simulation:
         What the sites sent and answered.
     sum_bytes : int, default=0
         The sums of all sites, sent once, and what the server published of them, once to each site.
+    majority : float, default=nan
+        Accuracy of always answering the most frequent class of the sites' rows.
+    gain_interval : tuple of (float, float) or None, default=None
+        95 % interval of ``federated`` less ``majority``, for independent test rows.
 
     See Also
     --------
@@ -113,6 +117,8 @@ class Simulation:
     model_bytes: int | None = None
     method: str = "folding"
     sum_bytes: int = 0
+    majority: float = float("nan")
+    gain_interval: tuple[float, float] | None = None
 
 
 def simulate(
@@ -276,22 +282,24 @@ def simulate(
         else:
             answers = one.join(sums.alone(features[held], labels[held], one)).answers(asked)
             together = one.classes_[answers.argmin(axis=1)]
+    predicted = plain.predicted(lying=True)
     return Simulation(
         tuple(plain.alone),
         float("nan") if together is None else _accuracy(together, truth),
-        plain.accuracy(lying=True),
+        _accuracy(predicted, truth),
         server.classes_,
         counts,
         len(truth),
-        honest=plain.accuracy(lying=False),
+        honest=_accuracy(plain.predicted(lying=False), truth),
         private_alone=None if private is None else tuple(private.alone),
-        private_federated=None if private is None else private.accuracy(lying=True),
+        private_federated=None if private is None else _accuracy(private.predicted(lying=True), truth),
         guarantees=None if private is None else tuple(private.promised(schema)),
         query_bytes=n_clients * len(to_bytes(Query("simulation", floats))),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
         method=method,
         sum_bytes=0 if sums is None or offset is None else sums.n_bytes(offset),
+        **_beside_majority(predicted, truth, server.classes_, counts),
     )
 
 
@@ -314,7 +322,8 @@ def _from_sums(
         sums.add(features[rows], labels[rows])
         alone.append(_accuracy(sums.alone(features[rows], labels[rows]).predict(asked), truth))
     offset = sums.published()
-    found, together = _accuracy(offset.predict(asked), truth), float("nan")
+    predicted = np.asarray(offset.predict(asked))
+    found, together = _accuracy(predicted, truth), float("nan")
     if pooled:
         held = np.unique(np.concatenate(sites))
         together = _accuracy(sums.alone(features[held], labels[held]).predict(asked), truth)
@@ -328,6 +337,7 @@ def _from_sums(
         honest=found,
         method="moments",
         sum_bytes=sums.n_bytes(offset),
+        **_beside_majority(predicted, truth, classes, counts),
     )
 
 
@@ -476,10 +486,10 @@ class _Round:
         given = self.guarantees
         return given if schema is None else [under_contract(each, schema) for each in given]
 
-    def accuracy(self, lying: bool) -> float:
-        """Accuracy of the combined answers."""
+    def predicted(self, lying: bool) -> Labels:
+        """The classes of the combined answers."""
         measures = self.kept[lying and bool(self.lies)].combined()
-        return _accuracy(self.server.classes_[decide(measures)], self.y_test)
+        return np.asarray(self.server.classes_[decide(measures)])
 
     def _keep(self, lying: bool, largest: float) -> _Smallest | _Everything:
         if lying not in self.kept:
@@ -624,6 +634,15 @@ def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, 
 
 def _accuracy(predicted: Labels, truth: Labels) -> float:
     return float(np.mean(predicted == truth))
+
+
+def _beside_majority(predicted: Labels, truth: Labels, classes: Labels, counts: Index) -> dict[str, Any]:
+    """How often the most frequent class of the sites is right, and the gain over it."""
+    from onefold.audit.intervals import gain_interval
+
+    right, common = predicted == truth, truth == classes[counts.sum(axis=0).argmax()]
+    won, lost = int(np.sum(right & ~common)), int(np.sum(common & ~right))
+    return {"majority": float(common.mean()), "gain_interval": gain_interval(won, lost, len(truth))}
 
 
 def _columns(labels: ArrayLike, classes: Labels) -> Index:

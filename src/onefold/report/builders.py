@@ -15,7 +15,7 @@ from onefold.report.displays import (
     MembershipDisplay,
 )
 from onefold.report.document import Report, Section
-from onefold.report.evaluation import rounded_down, rounded_up
+from onefold.report.verdicts import rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult, MembershipAudit
@@ -51,9 +51,6 @@ WEAK = (
 )
 RAW_ROWS = (
     "The accuracies on this page come from raw rows and are covered by no epsilon: do not publish this page."
-)
-ORDERED = (
-    "Rows are ordered well all the same: the probabilities, with a threshold of your own, may be of use."
 )
 INDEPENDENT = "Intervals and bounds hold if the rows are independent and the model was not fitted to them."
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
@@ -197,8 +194,8 @@ def of_model(
     card : mapping of str to str or None, default=None
         What people say about the model: any of the fields of a model card.
     estimated : mapping of str to Any or None, default=None
-        The model's own estimate of its accuracy, where no rows were held out. With a guarantee it is left
-        out: the rows that such a model left out were made, not real.
+        The model's own estimate of its accuracy, where no rows were held out: the values of an evaluation.
+        With a guarantee it is left out: the rows that such a model left out were made, not real.
 
     Returns
     -------
@@ -240,7 +237,7 @@ def _goodness(
             "balanced accuracy": estimated["balanced_accuracy"],
             "most frequent class": estimated["majority"],
         }
-        return [guess], [Section("Estimated accuracy", facts=shown)]
+        return [guess, f"{estimated['verdict']}."], [Section("Estimated accuracy", facts=shown)]
     if found is None:
         return ["How good it is was not measured: no rows of known class were given."], []
     low, high = _interval(found)
@@ -250,8 +247,7 @@ def _goodness(
         spread = f" (95 % confidence: {ends})"
     compared = f"always answering the most frequent class would get {100 * found.majority:.0f}"
     told = [f"{100 * found.accuracy:.0f} of 100 rows are predicted right{spread}; {compared}."]
-    if found.is_useless:
-        told.append(ORDERED if found.orders_well else "So the predictions are of no use.")
+    told.append(f"{found.verdict}.")
     if found.boosting_is_better:
         told.append(
             f"Gradient boosting, which needs the data in one place, gets {100 * (found.boosting or 0):.0f}."
@@ -296,6 +292,11 @@ def _accuracies(found: Evaluation, about: str, low: float | None, high: float | 
     facts["balanced accuracy"] = found.balanced_accuracy
     if found.auc is not None:
         facts["area under the ROC curve"] = found.auc
+    for each in found.measures:
+        facts[f"95 % interval of the {each.name}"] = [
+            rounded_down(each.interval[0], 4),
+            rounded_up(each.interval[1], 4),
+        ]
     return Section(
         "Accuracy", [f"Measured on {about}.", INDEPENDENT if found.bounded else ALIKE], facts, display=picture
     )

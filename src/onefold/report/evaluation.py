@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import printable
+from onefold.report.verdicts import CONFIDENCE, Measure, class_verdict, rounded_up
 
 # Cells times classes beyond which a reference model would take longer than the model itself.
 MOST_WORK = 60_000_000
@@ -17,10 +17,7 @@ MOST_BOOSTED_CLASSES = 30
 SHOWN_CLASSES = 12
 SHOWN_WORST = 3  # of more classes than are shown
 SHOWN_CHARACTERS = 16
-CONFIDENCE = 0.95
-CLEAR_GAIN, CLEAR_STEPS = 0.02, 2.0
-USEFUL_ORDER = 0.75  # area under the ROC curve
-DUST = 1e-9  # errors of float64, which move no bound to the next digit
+CLEAR_GAIN = 0.02  # of another model, from which on it is worth a word
 
 
 @dataclass(frozen=True)
@@ -45,6 +42,9 @@ class Evaluation:
         Whether boosting is ahead by more than two points and by more than chance explains.
     bounded : bool
         Whether the rows are independent of each other, so that shares of missed rows have bounds.
+    gain_interval, balanced_interval, auc_interval : tuple of float or None
+        95 % intervals of the accuracy less that of the most frequent class, of the balanced accuracy and of
+        the area; None where the rows depend on each other.
     """
 
     rows: int
@@ -58,21 +58,36 @@ class Evaluation:
     boosting: float | None = None
     boosting_is_better: bool = False
     bounded: bool = True
+    gain_interval: tuple[float, float] | None = None
+    balanced_interval: tuple[float, float] | None = None
+    auc_interval: tuple[float, float] | None = None
 
     @property
-    def is_useless(self) -> bool:
-        """Whether the predictions are no better than the majority."""
-        return self.accuracy <= self.majority
+    def measures(self) -> list[Measure]:
+        """The measures beside what is reached without the model; none where there are no intervals."""
+        present = sum(map(any, self.confusion))
+        given = (
+            ("gain in accuracy", self.accuracy - self.majority, self.gain_interval, 0.0),
+            ("balanced accuracy", self.balanced_accuracy, self.balanced_interval, 1.0 / max(present, 1)),
+            ("AUC", self.auc, self.auc_interval, 0.5),
+        )
+        return [
+            Measure(name, value, interval, baseline)
+            for name, value, interval, baseline in given
+            if value is not None and interval is not None
+        ]
 
     @property
-    def orders_well(self) -> bool:
-        """Whether scores tell the classes apart, so that another threshold may be of use."""
-        return self.auc is not None and self.auc >= USEFUL_ORDER
+    def verdict(self) -> str:
+        """What follows from the measures, and what to do next."""
+        return class_verdict(self.measures)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
         known = {name: value for name, value in vars(self).items() if value is not None}
-        return known | {"missed": missed(self.classes, self.confusion, bounded=self.bounded)}
+        lost = missed(self.classes, self.confusion, bounded=self.bounded)
+        outcomes = {each.name: each.outcome for each in self.measures}
+        return known | {"missed": lost, "outcomes": outcomes, "verdict": self.verdict}
 
     def words(self, about: str, condition: str | None = None) -> list[str]:
         """The measures in lines; ``about`` says which rows they are about, ``condition`` when bounds hold."""
@@ -82,11 +97,7 @@ class Evaluation:
         lines = [f"accuracy {self.accuracy:.4f} on {about} ({', '.join(beside)})"]
         auc = "" if self.auc is None else f", area under the ROC curve {self.auc:.4f}"
         lines.append(f"balanced accuracy {self.balanced_accuracy:.4f}{auc}")
-        if self.is_useless and self.orders_well:
-            lines.append(
-                "rows are ordered well all the same: take the probabilities (onefold predict "
-                "--probabilities) and a threshold of your own"
-            )
+        lines.append(self.verdict)
         if self.bounded and condition is not None:
             lines.append(condition)
         lines += in_words(missed(self.classes, self.confusion, bounded=self.bounded))
@@ -111,16 +122,6 @@ class Evaluation:
             for name, counts in zip(names, self.confusion, strict=True)
         ]
         return ["true class by row, predicted class by column:", head, *rows]
-
-
-def rounded_up(number: float, digits: int) -> float:
-    """The number with so many digits after the point, and no smaller: for upper bounds."""
-    return math.ceil(number * 10.0**digits - DUST) / 10.0**digits
-
-
-def rounded_down(number: float, digits: int) -> float:
-    """The number with so many digits after the point, and no larger: for lower bounds."""
-    return math.floor(number * 10.0**digits + DUST) / 10.0**digits
 
 
 def missed(classes: list[Any], confusion: Any, *, bounded: bool) -> list[dict[str, Any]]:
@@ -161,9 +162,6 @@ def in_words(found: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
-USELESS = "not better than always answering the most frequent class (accuracy {majority:.4f})"
-
-
 def evaluate(
     predicted: AnyArray,
     labels: AnyArray,
@@ -184,21 +182,49 @@ def evaluate(
     true, guessed = codes[: len(labels)], codes[len(labels) :]
     confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
     np.add.at(confusion, (true, guessed), 1)
-    sizes = confusion.sum(axis=1)
-    present = sizes > 0
-    recalls = np.diag(confusion)[present] / sizes[present]
-    majority = sizes.max() / len(labels) if common is None else float(np.mean(labels == common))
-    known = scores is not None and scores.ndim == 1 and len(classes) == 2 and bool(present.all())
+    result = evaluate_counts(classes, confusion, common=common, bounded=bounded)
+    two = len(classes) == 2 and bool(np.all(confusion.sum(axis=1)))
+    if scores is None or scores.ndim != 1 or not two or not np.isfinite(scores).all():
+        return result
+    from onefold.audit.intervals import area_interval
+
+    area, interval = area_interval(scores[true == 1], scores[true == 0], CONFIDENCE)
+    return replace(result, auc=area, auc_interval=interval if bounded else None)
+
+
+def evaluate_counts(
+    classes: AnyArray, confusion: AnyArray, *, common: Any = None, bounded: bool = True
+) -> Evaluation:
+    """Measure what a confusion matrix tells: true classes by row, predicted ones by column."""
+    from onefold.audit.intervals import gain_interval, mean_share_interval
+
+    counts = np.asarray(confusion)
+    sizes, right = counts.sum(axis=1), np.diag(counts)
+    present, n_rows, n_right = sizes > 0, int(counts.sum()), int(right.sum())
+    constant = np.arange(len(sizes)) == sizes.argmax() if common is None else np.asarray(classes) == common
+    size, both = int(sizes[constant].sum()), int(right[constant].sum())
     return Evaluation(
-        rows=len(labels),
-        accuracy=float(np.mean(true == guessed)),
-        balanced_accuracy=float(recalls.mean()),
-        majority=float(majority),
-        classes=classes.tolist(),
-        confusion=confusion.tolist(),
-        auc=_auc(scores, true == 1) if known and scores is not None else None,
+        rows=n_rows,
+        accuracy=n_right / n_rows,
+        balanced_accuracy=float((right[present] / sizes[present]).mean()),
+        majority=size / n_rows,
+        classes=np.asarray(classes).tolist(),
+        confusion=counts.tolist(),
         bounded=bounded,
+        gain_interval=gain_interval(n_right - both, size - both, n_rows, CONFIDENCE) if bounded else None,
+        balanced_interval=mean_share_interval(right[present], sizes[present], CONFIDENCE)
+        if bounded
+        else None,
     )
+
+
+def estimate(model: Any, *, bounded: bool = True) -> Evaluation | None:
+    """What a model says of itself, from rows that it left out; None if it left out none.
+
+    These rows are nearly independent: intervals hold roughly.
+    """
+    found = getattr(model, "cross_validated_", None)
+    return None if found is None else evaluate_counts(model.classes_, found["confusion"], bounded=bounded)
 
 
 def with_references(
@@ -208,7 +234,7 @@ def with_references(
 
     ``right`` says which of the second rows the model itself predicted right.
     """
-    from dataclasses import replace
+    from onefold.audit.intervals import gain_interval
 
     train, test = rows
     work = train.size * len(np.unique(labels[0]))
@@ -220,11 +246,8 @@ def with_references(
         return found
     boosted = _predicted(_boosting(), train, labels[0], test) == labels[1]
     gained, lost = int(np.sum(boosted & ~right)), int(np.sum(right & ~boosted))
-    ahead = (gained - lost) / len(right)
-    clear = gained - lost > CLEAR_STEPS * np.sqrt(gained + lost)  # the sign test on rows that differ
-    return replace(
-        found, boosting=float(boosted.mean()), boosting_is_better=bool(ahead > CLEAR_GAIN and clear)
-    )
+    ahead, (low, _) = (gained - lost) / len(right), gain_interval(gained, lost, len(right), CONFIDENCE)
+    return replace(found, boosting=float(boosted.mean()), boosting_is_better=ahead > CLEAR_GAIN and low > 0.0)
 
 
 def _linear() -> Any:
@@ -243,17 +266,6 @@ def _boosting() -> Any:
 
 def _predicted(reference: Any, train: AnyArray, labels: AnyArray, test: AnyArray) -> AnyArray:
     return np.asarray(reference.fit(train, labels).predict(test))
-
-
-def _auc(scores: AnyArray, second: Mask) -> float | None:
-    """Chance that a row of the second class scores higher than one of the first; half of equal scores."""
-    if not np.isfinite(scores).all():
-        return None
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2.0)[inverse]
-    n_second = int(second.sum())
-    above = ranks[second].sum() - n_second * (n_second + 1) / 2.0
-    return float(above / (n_second * (len(scores) - n_second)))
 
 
 def _short(text: str) -> str:

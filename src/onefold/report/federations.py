@@ -12,7 +12,7 @@ from onefold.report.builders import accuracy_ends, files_section, privacy_verdic
 from onefold.report.comparison import Comparison
 from onefold.report.displays import AccuracyDisplay, ClassCountsDisplay
 from onefold.report.document import Report, Section
-from onefold.report.evaluation import rounded_down, rounded_up
+from onefold.report.verdicts import Measure, class_verdict, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from onefold.federated import Simulation
@@ -150,8 +150,16 @@ def of_simulation(title: str, result: Simulation, settings: Mapping[str, Any], t
         _numbers(values, result.n_test),
         Section("Settings", facts=settings, notes=told),
     ]
-    verdict = [_joined(result.federated, result.alone), NO_NOISE]
+    verdict = [_joined(result.federated, result.alone), f"{simulated_verdict(result)}.", NO_NOISE]
     return Report("comparison", title, verdict, sections)
+
+
+def simulated_verdict(result: Simulation) -> str:
+    """What the classes that a simulated federation predicts are worth."""
+    if result.gain_interval is None:
+        return class_verdict([])
+    gain = result.federated - result.majority
+    return class_verdict([Measure("gain in accuracy", gain, result.gain_interval, 0.0)])
 
 
 def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> Report:

@@ -21,6 +21,7 @@ from onefold.report.builders import (
 )
 from onefold.report.displays import Display
 from onefold.report.document import Report, Section
+from onefold.report.verdicts import CONFIDENCE, Measure, number_verdict
 
 if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SIMULATED", "NumberEvaluation", "evaluate_numbers", "of_number_simulation", "of_numbers"]
 
-STEPS = 1.96  # standard errors of a 95 % interval
 HOLDS_SUMS = (
     "It promises no privacy: the file holds exact sums over the rows that it was fitted to, and errors of "
     "single rows. Guard it like the data."
@@ -57,12 +57,14 @@ class NumberEvaluation:
         Number of rows with a known number.
     rmse, rmse_of_the_mean : float
         Root of the mean squared error, and that of always predicting the mean.
-    mean_absolute_error : float
-        Mean of the absolute errors.
+    mean_absolute_error, absolute_error_of_the_mean : float
+        Mean of the absolute errors, and that of always predicting the mean.
     r2 : float
         Share of the variance that is explained; NaN where all numbers are equal.
     r2_interval : tuple of float or None
         95 % interval of this share; None where rows depend on each other or say nothing.
+    gain_interval : tuple of float or None
+        The same for how much smaller absolute errors are than those of the mean.
     covered, level : float or None
         Share of the numbers inside their intervals, and the share that was aimed at.
     """
@@ -71,31 +73,42 @@ class NumberEvaluation:
     rmse: float
     rmse_of_the_mean: float
     mean_absolute_error: float
+    absolute_error_of_the_mean: float
     r2: float
     r2_interval: tuple[float, float] | None = None
+    gain_interval: tuple[float, float] | None = None
     covered: float | None = None
     level: float | None = None
 
     @property
-    def is_useless(self) -> bool:
-        """Whether the mean is as good."""
-        return not self.rmse < self.rmse_of_the_mean
+    def measures(self) -> list[Measure]:
+        """The measures beside the mean alone; none where there are no intervals."""
+        if self.r2_interval is None or self.gain_interval is None:
+            return []
+        gain = self.absolute_error_of_the_mean - self.mean_absolute_error
+        return [
+            Measure("R2", self.r2, self.r2_interval, 0.0),
+            Measure("gain in absolute error", gain, self.gain_interval, 0.0),
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """What follows from the measures, and what to do next."""
+        return number_verdict(self.measures)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
         known = {name: value for name, value in vars(self).items() if value is not None}
-        return known | ({} if self.r2_interval is None else {"r2_interval": list(self.r2_interval)})
+        told = {"outcomes": {each.name: each.outcome for each in self.measures}}
+        return known | told | {"verdict": self.verdict}
 
-    def words(self, about: str) -> str:
-        """The measures in a line; ``about`` says which rows they are about."""
+    def words(self, about: str) -> list[str]:
+        """The measures in lines; ``about`` says which rows they are about."""
         alone = f"root mean square; the mean alone {self.rmse_of_the_mean:.4g}"
         line = f"{about}: error {self.rmse:.4g} ({alone}), R2 {self.r2:.3f}"
-        if self.r2_interval is not None:
-            low, high = self.r2_interval
-            line += f" (95 % interval {low:.3f} to {high:.3f})"
         if self.covered is not None:
             line += f", {100 * self.covered:.0f} % of the numbers are in their intervals"
-        return line
+        return [line, self.verdict]
 
 
 def evaluate_numbers(
@@ -136,16 +149,14 @@ def evaluate_numbers(
     >>> round(found.rmse, 3), round(found.r2, 3), found.rmse < found.rmse_of_the_mean
     (0.577, 0.786, True)
     """
+    from onefold.audit.intervals import mean_interval, r2_interval
+
     guess, truth = (np.asarray(part, dtype=np.float64) for part in (predicted, observed))
-    errors, constant = guess - truth, float(truth.mean()) if mean is None else mean
+    errors, constant = np.abs(guess - truth), float(truth.mean()) if mean is None else mean
+    of_the_mean = np.abs(constant - truth)
     squared, spread = float(np.mean(errors**2)), float(np.var(truth))
-    interval = None
-    if bounded and spread > 0.0 and len(truth) > 2:
-        # By the delta method: what each row adds to 1 - mean(e^2) / var(y), to first order.
-        parts = (squared * (truth - truth.mean()) ** 2 / spread - errors**2) / spread
-        wide = STEPS * float(parts.std(ddof=1)) / math.sqrt(len(truth))
-        middle = 1.0 - squared / spread
-        interval = middle - wide, min(middle + wide, 1.0)
+    interval = r2_interval(guess, truth, CONFIDENCE) if bounded else None
+    gain = None if interval is None else mean_interval(of_the_mean - errors, CONFIDENCE)
     inside = None
     if ends is not None:
         low, high = (np.asarray(end, dtype=np.float64) for end in ends)
@@ -153,10 +164,12 @@ def evaluate_numbers(
     return NumberEvaluation(
         len(truth),
         math.sqrt(squared),
-        math.sqrt(float(np.mean((constant - truth) ** 2))),
-        float(np.mean(np.abs(errors))),
+        math.sqrt(float(np.mean(of_the_mean**2))),
+        float(np.mean(errors)),
+        float(np.mean(of_the_mean)),
         1.0 - squared / spread if spread > 0.0 else math.nan,
         interval,
+        gain,
         inside,
         None if inside is None else level,
     )
@@ -250,6 +263,7 @@ def _goodness(
         "root mean square error": found.rmse,
         "the same for the mean": found.rmse_of_the_mean,
         "mean absolute error": found.mean_absolute_error,
+        "that of the mean": found.absolute_error_of_the_mean,
         "R2": found.r2,
     }
     if found.r2_interval is not None:
@@ -257,9 +271,8 @@ def _goodness(
     if found.covered is not None:
         facts["share of numbers inside their intervals"] = found.covered
         facts["share that was aimed at"] = found.level
-    useless = ["So the predictions are of no use."] if found.is_useless else []
     why = APPROXIMATE if found.r2_interval is not None else ALIKE
-    return [told, *useless], [Section("Error", [f"Measured on {about}.", why], facts)]
+    return [told, f"{found.verdict}."], [Section("Error", [f"Measured on {about}.", why], facts)]
 
 
 def of_number_simulation(
@@ -293,6 +306,7 @@ def of_number_simulation(
         f"{min(result.rmse_alone):.4g} to {max(result.rmse_alone):.4g}, and always predicting the mean by "
         f"{result.rmse_mean:.4g}."
     )
+    lead += f" {simulated_verdict(result)}."
     verdict, promise = [lead, "No noise was added: this says nothing about privacy."], list[Section]()
     if result.guarantee is not None and result.guarantee.holds:
         verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)]
@@ -304,3 +318,10 @@ def of_number_simulation(
         *promise,
     ]
     return Report("comparison", title, verdict, sections)
+
+
+def simulated_verdict(result: RegressionSimulation) -> str:
+    """What the numbers that a simulated federation predicts are worth."""
+    if result.r2_interval is None:
+        return number_verdict([])
+    return number_verdict([Measure("R2", result.r2, result.r2_interval, 0.0)])

@@ -12,7 +12,7 @@ from onefold.federated.approvals import end_of_day
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.admission import exported_log
 from onefold.privacy import Ledger
-from onefold.report.evaluation import rounded_down, rounded_up
+from onefold.report.verdicts import rounded_down, rounded_up
 
 __all__ = ["FederationPage", "SitePage"]
 

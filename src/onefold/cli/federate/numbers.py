@@ -137,7 +137,8 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     if schema.label is not None and schema.label.name in table:
         truth, known = schema.outputs(table, strict=False)
         if len(truth):
-            found = regression.measured(columns, truth, known, level=level)
+            alone = schema.person is None
+            found = regression.measured(columns, truth, known, level=level, bounded=alone)
     told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
@@ -152,9 +153,8 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
         for line in explaining.lines(why):
             say(line, args.quiet)
         if found is not None:
-            say(found.words(f"{found.rows} rows"), args.quiet)
-    if found is not None:
-        regression.warn_if_useless(found.to_dict())
+            for line in found.words(f"{found.rows} rows"):
+                say(line, args.quiet)
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
     return 0
@@ -238,7 +238,6 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
         page = of_number_simulation(title, result, settings, words)
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
-    regression.warn_if_useless({"rmse": result.rmse, "rmse_of_the_mean": result.rmse_mean})
     return 0
 
 
@@ -262,6 +261,8 @@ def inferred_table(args: argparse.Namespace, task: str) -> tuple[Schema, Any]:
 
 
 def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:
+    from onefold.report.numbers import simulated_verdict
+
     alone = sorted(result.rmse_alone)
     r2 = "{:.3f}".format
     words = [
@@ -271,6 +272,7 @@ def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[st
         f"alone      {alone[0]:.4g} to {alone[-1]:.4g}, {math.fsum(alone) / len(alone):.4g} on average",
         f"federated  {result.rmse:.4g} ({r2(result.r2)}), one round",
         f"pooled     {result.rmse_pooled:.4g} ({r2(result.r2_pooled)}), all rows in one place, without noise",
+        f"federated: {simulated_verdict(result)}",
     ]
     if args.epsilon is not None:
         return words

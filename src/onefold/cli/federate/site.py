@@ -661,6 +661,8 @@ def run_simulate(args: argparse.Namespace) -> int:
 
 
 def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_liars: int) -> list[str]:
+    from onefold.report.federations import simulated_verdict
+
     alone = sorted(result.alone)
     words = [
         f"{n_sites} sites, {result.n_test} rows for testing, rule {rule}, accuracies:",
@@ -672,6 +674,7 @@ def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_li
             f"lying      {result.federated:.4f}, the same with {count_of(n_liars, 'lying site')}: {lie}"
         )
     words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
+    words.append(f"federated: {simulated_verdict(result)}")
     return [*words, *_caveats(result)]
 
 

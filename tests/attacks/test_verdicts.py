@@ -1,0 +1,190 @@
+"""Verdicts over simulated truths: useless predictions are seldom called better, and good ones are found.
+
+A statistical assertion here fails for a correct program with a probability below 1e-6; the seeds are fixed.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from onefold.audit.intervals import area_interval, gain_interval, mean_share_interval, r2_interval
+from onefold.report.evaluation import Evaluation, evaluate
+from onefold.report.numbers import evaluate_numbers
+
+FALSE_ALARM = 1e-6
+
+
+def most(runs: int, share: float) -> int:
+    """The number that is exceeded with a probability of at most FALSE_ALARM if the share is true."""
+    return int(binom.isf(FALSE_ALARM, runs, share))
+
+
+def least(runs: int, share: float) -> int:
+    """The number that is not reached with a probability of at most FALSE_ALARM if the share is true."""
+    return int(binom.ppf(FALSE_ALARM, runs, share))
+
+
+# --- classes ------------------------------------------------------------------------------------------------
+
+
+def test_model_that_orders_rows_is_better_than_guessing_and_told_what_to_do() -> None:
+    """Every answer is the most frequent class, and the order of the rows is clearly better than chance."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1], [150, 25])
+    scores = rng.normal(size=175) + 0.85 * labels
+    found = evaluate(np.zeros(175, dtype=np.int64), labels, scores=scores)
+    assert found.auc is not None
+    assert 0.65 < found.auc < 0.8
+    assert "better than guessing; choose a threshold with --probabilities" in found.verdict
+    assert "no use" not in " ".join(found.words("175 rows"))
+
+
+@pytest.mark.parametrize(("rows", "share"), [(12, 0.5), (60, 0.5), (60, 0.85), (400, 0.7)])
+@pytest.mark.parametrize("kind", ["coin", "skewed coin", "constant"])
+def test_useless_classes_are_called_better_in_at_most_the_stated_share(
+    rows: int, share: float, kind: str
+) -> None:
+    rng, runs = np.random.default_rng(1), 400
+    called = {"gain in accuracy": 0, "balanced accuracy": 0, "AUC": 0, "verdict": 0}
+    for _ in range(runs):
+        labels = (rng.random(rows) < share).astype(np.int64)
+        scores = rng.normal(size=rows)
+        shift = {"coin": 0.0, "skewed coin": 1.0, "constant": 10.0}[kind]
+        found = evaluate((scores + shift > 0.0).astype(np.int64), labels, scores=scores)
+        for each in found.measures:
+            called[each.name] += each.outcome == "better"
+        called["verdict"] += ": better than" in found.verdict
+    assert max(called["gain in accuracy"], called["AUC"]) <= most(runs, 0.025)
+    assert called["balanced accuracy"] <= most(runs, 0.025)
+    assert called["verdict"] <= most(runs, 0.05)
+
+
+@pytest.mark.parametrize(("rows", "power"), [(300, 0.8), (1000, 0.95)])
+def test_good_classes_are_found(rows: int, power: float) -> None:
+    """A shift of one deviation: AUC 0.76 and accuracy 0.69 where guessing has 0.5."""
+    rng, runs, by_gain, by_order = np.random.default_rng(2), 200, 0, 0
+    for _ in range(runs):
+        labels = rng.integers(0, 2, rows)
+        scores = rng.normal(size=rows) + labels - 0.5
+        good = evaluate((scores > 0.0).astype(np.int64), labels, scores=scores)
+        lazy = evaluate(np.zeros(rows, dtype=np.int64), labels, scores=scores, common=0)
+        by_gain += "better than always answering the most frequent class" in good.verdict
+        by_order += "better than guessing" in lazy.verdict
+    assert min(by_gain, by_order) >= least(runs, power)
+
+
+def test_wrong_labels_are_called_worse_and_persons_have_no_verdict() -> None:
+    rng = np.random.default_rng(3)
+    labels = rng.integers(0, 2, 300)
+    scores = rng.normal(size=300) - 2.0 * labels
+    swapped = evaluate((scores > -1.0).astype(np.int64), labels, scores=scores)
+    assert "worse than guessing" in swapped.verdict
+    assert evaluate(labels, labels, scores=scores, bounded=False).measures == []
+    assert "not known" in evaluate(labels, labels, bounded=False).verdict
+
+
+def test_verdict_is_written_where_the_measures_are() -> None:
+    labels = np.arange(60) % 3
+    found = evaluate(labels, labels)
+    assert found.verdict in found.words("60 rows")
+    told = found.to_dict()
+    assert told["verdict"] == found.verdict
+    assert told["outcomes"] == {"gain in accuracy": "better", "balanced accuracy": "better"}
+    assert Evaluation(3, 1.0, 1.0, 0.5, [0], [[3]]).measures == []  # nothing is judged without an interval
+
+
+# --- the intervals ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(1, 9), (2, 2), (3, 3), (4, 4), (2, 9), (5, 6)])
+def test_area_of_few_numbers_is_above_half_no_more_often_than_stated(sizes: tuple[int, int]) -> None:
+    """Exactly, over all orders of numbers of one law: perfect order by chance is no proof."""
+    first, size = sizes[0], sum(sizes)
+    orders = list(itertools.combinations(range(size), first))
+    above = 0
+    for chosen in orders:
+        rest = [place for place in range(size) if place not in chosen]
+        above += area_interval(chosen, rest)[1][0] > 0.5
+    assert above / len(orders) <= 0.025
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
+@pytest.mark.parametrize("step", [0.0, 1.0])
+def test_area_interval_holds_the_truth_about_as_often_as_it_says(shift: float, step: float) -> None:
+    """Continuous scores, and such with ties."""
+    rng, runs, inside, width = np.random.default_rng(4), 600, 0, []
+    first, second = rng.normal(shift, 1.0, (runs, 60)), rng.normal(0.0, 1.0, (runs, 90))
+    true = float(ndtr(shift / np.sqrt(2.0)))
+    if step:
+        first, second = np.floor(first / step), np.floor(second / step)
+        cells = np.arange(-12.0, 13.0)
+        one, other = (np.diff(ndtr(np.append(cells, 13.0) - middle)) for middle in (shift, 0.0))
+        true = float(one @ (np.cumsum(other) - other / 2.0))
+    for one_run, other_run in zip(first, second, strict=True):
+        low, high = area_interval(one_run, other_run)[1]
+        inside += low <= true <= high
+        width.append(high - low)
+    assert least(runs, 0.93) <= inside <= most(runs, 0.985)
+    assert np.mean(width) < 0.22  # of at most 1
+
+
+def test_gain_and_mean_share_intervals_hold_the_truth_and_have_a_width() -> None:
+    rng, runs = np.random.default_rng(5), 600
+    inside, shares, widths = 0, 0, []
+    for _ in range(runs):
+        won, lost, _ = rng.multinomial(120, [0.2, 0.1, 0.7])
+        low, high = gain_interval(int(won), int(lost), 120)
+        inside += low <= 0.1 <= high
+        widths.append(high - low)
+        low, high = mean_share_interval(rng.binomial([80, 25], [0.9, 0.6]), [80, 25])
+        shares += low <= 0.75 <= high
+        widths.append(high - low)
+    assert least(runs, 0.93) <= min(inside, shares)
+    assert max(inside, shares) <= most(runs, 0.99)
+    assert np.mean(widths) < 0.25
+    assert gain_interval(0, 0, 50) == (0.0, 0.0)
+
+
+# --- numbers ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [8, 30, 200])
+@pytest.mark.parametrize("law", ["normal", "lognormal"])
+def test_useless_numbers_are_called_better_in_at_most_the_stated_share(rows: int, law: str) -> None:
+    rng, runs, called, absolute = np.random.default_rng(6), 400, 0, 0
+    for _ in range(runs):
+        truth = rng.normal(size=rows) if law == "normal" else rng.lognormal(size=rows)
+        middle = 0.0 if law == "normal" else float(np.exp(0.5))
+        found = evaluate_numbers(middle + 0.3 * rng.normal(size=rows), truth, mean=middle)
+        called += found.measures[0].outcome == "better"
+        absolute += found.measures[1].outcome == "better"
+    assert max(called, absolute) <= most(runs, 0.025)
+
+
+def test_good_numbers_are_found_and_bad_ones_are_called_worse() -> None:
+    rng, runs, good, bad = np.random.default_rng(7), 200, 0, 0
+    for _ in range(runs):
+        truth = rng.normal(size=150)
+        good += "better than always predicting the mean" in evaluate_numbers(
+            0.5 * truth + 0.5 * rng.normal(size=150), truth
+        ).verdict.replace("not shown to be better", "")
+        bad += ": worse than" in evaluate_numbers(3.0 * rng.normal(size=150), truth).verdict
+    assert good >= least(runs, 0.95)
+    assert bad >= least(runs, 0.95)
+
+
+def test_r2_interval_holds_the_truth_and_has_a_width() -> None:
+    rng, runs, inside, widths = np.random.default_rng(8), 600, 0, []
+    for _ in range(runs):
+        truth = rng.normal(size=200)
+        interval = r2_interval(truth + 0.5 * rng.normal(size=200), truth)  # R2 is 0.75
+        assert interval is not None
+        inside += interval[0] <= 0.75 <= interval[1]
+        widths.append(interval[1] - interval[0])
+    assert least(runs, 0.92) <= inside <= most(runs, 0.98)
+    assert np.mean(widths) < 0.2
+    assert r2_interval([1.0, 1.0], [1.0, 2.0]) is None
+    assert r2_interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) is None
