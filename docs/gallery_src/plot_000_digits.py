@@ -5,7 +5,6 @@ Digits and groceries (document 000, Fig. 6, 9, 13 and 15)
 What layers keep of a digit, what is left of fabricated digits, and what an attacker sees of either.
 """
 
-import numpy as np
 from gallery_data import digits, groceries, ones_of
 from matplotlib.figure import Figure
 
@@ -56,10 +55,11 @@ def attacked(data, epsilon):
     for axes, (name, rows) in zip(drawn.subplots(1, 2), versions.items(), strict=True):
         model = AutoencoderClassifier(WideKAHM(20, 5)).fit(rows, data.y_train)
         audit = audit_membership(model, data.X_train, data.X_test)
-        members, others = (np.asarray(part) for part in audit.distances)
+        near = "distance to the nearest class"
+        (members, others), area = audit.answers[near], audit.attacks[near].auc
         FoldingDisplay.from_distances({"members": members, "others": others}).plot(axes)
-        axes.set_title(f"{name}: area under the attacker's curve {audit.attack.auc:.2f}", fontsize=9)
-        told.append(f"{name} {audit.attack.auc:.2f}")
+        axes.set_title(f"{name}: area under the attacker's curve {area:.2f}", fontsize=9)
+        told.append(f"{name} {area:.2f}")
     return drawn, f"Distances of members and others. Area under the attacker's curve: {', '.join(told)}."
 
 

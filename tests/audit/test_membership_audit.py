@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 from onefold import FoldingClassifier
 from onefold.audit import audit_membership, distance_attack, membership_inference_score
@@ -14,36 +15,40 @@ X, Y = DATA.data[:500] / 16, DATA.target[:500]
 MODEL = FoldingClassifier().fit(X[:300], Y[:300])
 
 
+NEAREST = "distance to the nearest class"
+
+
 def test_audit_equals_its_parts_on_the_same_batches() -> None:
     audit = audit_membership(MODEL, X[:300], X[300:], Y[:300], Y[300:], confidence=0.9)
     # Exact only for the same batches: BLAS rounds a row differently in a batch of another shape.
     near = MODEL.distances(X[:300]).min(axis=1), MODEL.distances(X[300:]).min(axis=1)
-    assert audit.attack.auc == distance_attack(*near).auc
-    assert audit.attack.auc > 0.9
+    assert audit.attacks[NEAREST].auc == distance_attack(*near).auc
+    assert audit.attacks[NEAREST].auc > 0.9
     assert audit.score == membership_inference_score(*near)
     one_batch = MODEL.distances(X).min(axis=1)
-    np.testing.assert_allclose(np.concatenate(audit.distances), one_batch, rtol=1e-9)
+    np.testing.assert_allclose(np.concatenate(audit.answers[NEAREST]), one_batch, rtol=1e-9)
     assert audit.accuracies == (MODEL.score(X[:300], Y[:300]), MODEL.score(X[300:], Y[300:]))
-    assert audit.attack.confidence == 0.9
     assert audit.n_shared == 0
     names = [name for name, _, _ in audit.rows()]
-    assert len(names) == len(set(names)) == 9
+    assert len(names) == len(set(names)) == len(audit.attacks) + 5
 
 
 def test_audit_matches_text_labels_with_numbers() -> None:
     named = FoldingClassifier().fit(X[:300], Y[:300].astype(str))
     one = audit_membership(named, X[:300], X[300:], Y[:300], Y[300:])
     two = audit_membership(MODEL, X[:300], X[300:], Y[:300].astype(str), Y[300:].astype(str))
-    assert one.own_class_attack is not None
-    assert two.own_class_attack is not None
-    assert one.own_class_attack.auc == two.own_class_attack.auc
+    own = "distance to the own class"
+    assert one.attacks[own].auc == two.attacks[own].auc
+    assert one.accuracies == two.accuracies
 
 
 def test_audit_finds_fewer_members_behind_noisy_training_rows() -> None:
     rng = np.random.default_rng(0)
     blurred = FoldingClassifier(scale="auto").fit(X[:300] + rng.laplace(size=(300, 64)), Y[:300])
     clear, hidden = (audit_membership(model, X[:300], X[300:]) for model in (MODEL, blurred))
-    assert hidden.attack.auc < 0.7 < clear.attack.auc
+    assert hidden.attacks[NEAREST].auc < 0.7 < clear.attacks[NEAREST].auc
+    assert hidden.score is not None
+    assert clear.score is not None
     assert hidden.score < clear.score
 
 
@@ -64,7 +69,10 @@ def test_audit_refuses_bad_input_in_one_line(rows: tuple) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_audit_refuses_a_classifier_without_distances() -> None:
-    model = LogisticRegression(max_iter=20, tol=0.1).fit(X, Y)
-    with pytest.raises(InvalidInputError, match="LogisticRegression has no distances"):
-        audit_membership(model, X[:300], X[300:])
+def test_audit_takes_what_a_classifier_answers() -> None:
+    linear = LogisticRegression(max_iter=20, tol=0.1).fit(X[:300], Y[:300])
+    assert list(audit_membership(linear, X[:300], X[300:]).attacks) == ["largest probability"]
+    bare = LinearSVC().fit(X[:300], Y[:300])
+    assert list(audit_membership(bare, X[:300], X[300:], Y[:300], Y[300:]).attacks) == ["predicted class"]
+    with pytest.raises(InvalidInputError, match="LinearSVC has no distances and no probabilities"):
+        audit_membership(bare, X[:300], X[300:])

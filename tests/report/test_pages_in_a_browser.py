@@ -82,7 +82,8 @@ def audit() -> Report:
         for rate in (1, 2)
     ]
     notes = ["Training and test rows that differ for another reason look like a leak here."] * 4
-    return of_distances(attack, distances, "Membership audit", {"model": "m.onefold", **SUMS}, rows, notes)
+    facts = {"model": "m.onefold", **SUMS}
+    return of_distances(attack, distances, "Membership audit", facts, rows, notes, "distance")
 
 
 def transfer(n_sources: int) -> Report:

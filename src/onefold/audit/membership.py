@@ -1,6 +1,7 @@
-"""Membership inference by distances: can they tell who was in the training data?
+"""Membership inference by answers: can they tell who was in the training data?
 
-The documents' score (000 eq. 69), the attack it stands for, and both for a fitted classifier in one call.
+The documents' score (000 eq. 69), the attack it stands for, and all that a fitted classifier answers in one
+call.
 """
 
 from dataclasses import dataclass, field
@@ -8,13 +9,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from onefold._base.arrays import Floats, Index
-from onefold._base.progress import track
 from onefold._base.validation import check_parameter
 from onefold.audit.density import DensityDifference, density_difference, numbers_1d, sample_rows
-from onefold.audit.intervals import CONFIDENCE, clopper_pearson
+from onefold.audit.intervals import CONFIDENCE, area_interval, clopper_pearson
 from onefold.exceptions import InvalidInputError
 
 __all__ = [
@@ -27,11 +26,13 @@ __all__ = [
 ]
 
 FALSE_POSITIVE_RATES = (0.001, 0.01)
-BLOCK_ROWS = 1000  # handed to the model at once, so that a progress bar moves
 FEWEST_ROWS = 5
+# What can be attacked; RIGHT is 1 where the predicted class is the true one.
+NEAREST, OWN = DISTANCES = ("distance to the nearest class", "distance to the own class")
+LARGEST, SURE, RIGHT = "largest probability", "probability of the own class", "predicted class"
 CAVEATS = (
     "Training and test rows that differ for another reason (time, place, preparation) look like a leak here.",
-    "This is the simplest attack there is. Small numbers are no proof of privacy: shadow models see more, "
+    "These are the simplest attacks. Small numbers are no proof of privacy: shadow models see more, "
     "and only noise with a guarantee bounds every attack.",
 )
 
@@ -131,7 +132,8 @@ class AttackResult:
         Probability that a member looks more like a member than an outsider does, ties counted half; 0.5 is
         guessing.
     auc_interval : tuple of (float, float)
-        DeLong interval (large samples) of ``auc``.
+        Interval of ``auc``. Of members and others of one law it excludes 0.5 no more often than the
+        confidence says.
     points : tuple of OperatingPoint
         At false-positive rates 0.1 % and 1 %.
     confidence : float
@@ -177,6 +179,50 @@ class AttackResult:
     def tpr_at_1_percent(self) -> float:
         """True-positive rate at 1 % false positives."""
         return self.points[1].tpr
+
+    def verdict(self, by: str) -> str:
+        """Say what follows from the interval of the AUC.
+
+        Parameters
+        ----------
+        by : str
+            What was attacked.
+
+        Returns
+        -------
+        str
+            One sentence.
+        """
+        low, high = self.auc_interval
+        seen = low > 0.5 or high < 0.5
+        return (
+            f"AUC {self.auc:.3f} ({100 * self.confidence:.3g} % interval {low:.3f} to {high:.3f}; 0.5 is "
+            f"guessing) by the {by}: "
+            + (
+                "members can be told from outsiders."
+                if seen
+                else "no leak was seen; other attacks may see one."
+            )
+        )
+
+    def rows(self, by: str) -> list[tuple[str, float, str]]:
+        """List name, value and interval of every number.
+
+        Parameters
+        ----------
+        by : str
+            What was attacked.
+
+        Returns
+        -------
+        list of tuple of (str, float, str)
+            One line per number.
+        """
+        found = [(f"AUC, {by}", self.auc, _interval(self.auc_interval))]
+        for point in reversed(self.points):
+            heading = f"members found at {100 * point.fpr_limit:g} % false positives"
+            found.append((heading, point.tpr, _interval(point.tpr_interval)))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the ROC curve as plain values for JSON.
@@ -245,7 +291,7 @@ def distance_attack(
     others = numbers_1d("nonmember_scores", nonmember_scores)
     sign = 1.0 if larger_is_member else -1.0
     fpr, tpr, thresholds = _roc(sign * members, sign * others)
-    auc, interval = _auc(sign * members, sign * others, confidence)
+    auc, interval = area_interval(sign * members, sign * others, confidence)
     points = tuple(
         _operating_point(limit, fpr, tpr, sign * thresholds, len(members), len(others), confidence)
         for limit in FALSE_POSITIVE_RATES
@@ -265,29 +311,6 @@ def _roc(members: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
         np.concatenate([zero, found]),
         np.concatenate([[np.inf], thresholds]),
     )
-
-
-def _auc(members: Floats, others: Floats, confidence: float) -> tuple[float, tuple[float, float]]:
-    """Compute the Mann-Whitney probability and its interval (DeLong et al. 1988)."""
-    m, n = len(members), len(others)
-    beaten = _share_below(others, members)
-    beating = 1 - _share_below(members, others)
-    auc = float(beaten.mean())
-    variance = _variance(beaten) / m + _variance(beating) / n
-    reach = float(ndtri((1 + confidence) / 2) * np.sqrt(variance))
-    return auc, (max(0.0, auc - reach), min(1.0, auc + reach))
-
-
-def _share_below(sample: Floats, values: Floats) -> Floats:
-    """Return the share of the sample below each value, ties counted half."""
-    ordered = np.sort(sample)
-    below = np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")
-    return np.asarray(below / (2 * len(sample)))
-
-
-def _variance(values: Floats) -> float:
-    # One value says nothing about its spread: take the largest a share can have.
-    return float(values.var(ddof=1)) if len(values) > 1 else 0.25
 
 
 def _operating_point(
@@ -310,24 +333,25 @@ def _operating_point(
 
 @dataclass(frozen=True)
 class MembershipAudit:
-    """What the distances of a classifier tell about who was in its training data.
+    """What the answers of a classifier tell about who was in its training data.
 
     Made by :func:`audit_membership`.
 
     Parameters
     ----------
-    attack : AttackResult
-        Attack on the distance to the nearest class.
-    own_class_attack : AttackResult or None
-        Attack on the distance to the class each row belongs to, by somebody who knows it; needs labels.
-    difference : DensityDifference
-        Difference of the two densities of distances; its ``l2`` is the membership-inference score.
+    attacks : dict of str to AttackResult
+        One attack for each kind of answer, by name. Their intervals hold together.
+    answers : dict of str to (ndarray, ndarray)
+        What was attacked: the answers to the training and to the test rows.
+    confidence : float
+        Level at which all intervals hold together.
+    difference : DensityDifference or None
+        Difference of the two densities of distances to the nearest class; its ``l2`` is the
+        membership-inference score. None for a classifier without distances.
     accuracies : tuple of (float, float) or None
-        Accuracy on the training and on the test rows; needs labels.
+        Accuracy of the predicted classes on the training and on the test rows; needs labels.
     n_shared : int
         Test rows that are training rows, too: they blur every number.
-    distances : tuple of (ndarray, ndarray)
-        Distances of the training and of the test rows to their nearest class.
 
     See Also
     --------
@@ -340,21 +364,42 @@ class MembershipAudit:
     >>> from onefold import AutoencoderClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
     >>> audit = audit_membership(AutoencoderClassifier().fit(X[:20], y[:20]), X[:20], X[20:])
-    >>> [name for name, value, interval in audit.rows()][0]
-    'AUC, distance to the nearest class'
+    >>> list(audit.attacks)
+    ['distance to the nearest class', 'largest probability']
     """
 
-    attack: AttackResult
-    own_class_attack: AttackResult | None
-    difference: DensityDifference
+    attacks: dict[str, AttackResult]
+    answers: dict[str, tuple[Floats, Floats]] = field(repr=False)
+    confidence: float
+    difference: DensityDifference | None
     accuracies: tuple[float, float] | None
     n_shared: int
-    distances: tuple[Floats, Floats] = field(repr=False)
 
     @property
-    def score(self) -> float:
+    def strongest(self) -> str:
+        """The answer whose interval is farthest from guessing; if none excludes it, whose AUC is."""
+
+        def strength(name: str) -> tuple[float, float]:
+            attack = self.attacks[name]
+            low, high = attack.auc_interval
+            return max(low - 0.5, 0.5 - high, 0.0), abs(attack.auc - 0.5)
+
+        return max(self.attacks, key=strength)
+
+    @property
+    def attack(self) -> AttackResult:
+        """The strongest attack."""
+        return self.attacks[self.strongest]
+
+    @property
+    def verdict(self) -> str:
+        """What follows from the strongest attack, in one sentence."""
+        return self.attack.verdict(self.strongest)
+
+    @property
+    def score(self) -> float | None:
         """The membership-inference score, 000 eq. 69."""
-        return self.difference.l2
+        return None if self.difference is None else self.difference.l2
 
     def rows(self) -> list[tuple[str, float, str]]:
         """List name, value and interval of every number.
@@ -362,12 +407,13 @@ class MembershipAudit:
         Returns
         -------
         list of tuple of (str, float, str)
-            One line per number; the interval is "" where there is none.
+            One line per number, of members found by the strongest attack alone; the interval is "" where
+            there is none.
         """
-        found = _attack_rows("nearest class", self.attack)
-        if self.own_class_attack is not None:
-            found += _attack_rows("own class", self.own_class_attack)
-        found.append(("membership-inference score", self.score, ""))
+        found = [attack.rows(name)[0] for name, attack in self.attacks.items()]
+        found += self.attack.rows(self.strongest)[1:]
+        if self.score is not None:
+            found.append(("membership-inference score", self.score, ""))
         if self.accuracies is not None:
             found += [("accuracy, training rows", self.accuracies[0], "")]
             found += [("accuracy, test rows", self.accuracies[1], "")]
@@ -382,21 +428,25 @@ class MembershipAudit:
             One or two sentences each.
         """
         attack = self.attack
-        found = [100 * point.tpr for point in attack.points]
+        few, many = (f"{100 * p.tpr:.2f} % ({_interval(p.tpr_interval)})" for p in attack.points)
         spoken = [
-            f"AUC {attack.auc:.3f}: of one training row and one test row, the training row is the nearer one "
-            f"in {100 * attack.auc:.1f} % of all pairs. 50 % is guessing.",
-            f"Accusing at most 1 % of outsiders, this attack finds {found[1]:.2f} % of the training rows; at "
-            f"most 0.1 %, {found[0]:.2f} %. Without a leak these would be 1 % and 0.1 %.",
+            self.verdict,
+            f"The strongest of {len(self.attacks)} attacks: each interval has {100 * attack.confidence:.3g} "
+            f"%, so that all hold together with {100 * self.confidence:g} %.",
+            f"AUC {attack.auc:.3f}: of one training row and one test row, the training row looks more like "
+            f"one in {100 * attack.auc:.1f} % of all pairs.",
+            f"Accusing at most 1 % of outsiders, this attack finds {many} of the training rows; at most 0.1 "
+            f"%, {few}.",
         ]
         if not attack.points[0].resolved:
-            few = f"{attack.n_nonmembers} test rows are too few to see a false-positive rate of 0.1 %"
-            spoken.append(f"{few}: 1000 are needed.")
-        spoken.append(
-            "The membership-inference score is the area under the squared difference of the two densities of "
-            "distances. Its unit is one over that of the distances: compare it only between models of data "
-            "of the same scale."
-        )
+            short = f"{attack.n_nonmembers} test rows are too few to see a false-positive rate of 0.1 %"
+            spoken.append(f"{short}: 1000 are needed.")
+        if self.score is not None:
+            spoken.append(
+                "The membership-inference score is the area under the squared difference of the densities "
+                "of distances to the nearest class. Its unit is one over that of the distances: compare it "
+                "only between models of data of the same scale."
+            )
         if self.n_shared:
             spoken.append(f"{self.n_shared} test row(s) are training rows: the leak is larger than shown.")
         return [*spoken, *CAVEATS]
@@ -407,16 +457,17 @@ class MembershipAudit:
         Returns
         -------
         dict
-            Score, attacks, accuracies, shared rows and notes.
+            The verdict, score, attacks, accuracies, shared rows and notes.
         """
-        own = None if self.own_class_attack is None else self.own_class_attack.to_dict()
         accuracies = (
             None if self.accuracies is None else dict(zip(("train", "test"), self.accuracies, strict=True))
         )
         return {
+            "verdict": self.verdict,
+            "strongest": self.strongest,
+            "attacks": {name: attack.to_dict() for name, attack in self.attacks.items()},
+            "confidence": self.confidence,
             "membership_inference_score": self.score,
-            "attack": self.attack.to_dict(),
-            "own_class_attack": own,
             "accuracy": accuracies,
             "shared_rows": self.n_shared,
             "notes": self.notes(),
@@ -425,32 +476,30 @@ class MembershipAudit:
 
 def audit_membership(
     classifier: Any,
-    X_train: ArrayLike,
-    X_test: ArrayLike,
+    X_train: Any,
+    X_test: Any,
     y_train: ArrayLike | None = None,
     y_test: ArrayLike | None = None,
     *,
     confidence: float = 0.95,
-    show_progress: bool | None = False,
 ) -> MembershipAudit:
-    """Attack a fitted classifier through its distances.
+    """Attack a fitted classifier through everything that it answers: distances, probabilities, classes.
 
     Parameters
     ----------
     classifier : object
-        A fitted classifier with ``distances``, such as one of onefold's.
-    X_train : array-like of shape (n_train, n_features)
-        The rows it was fitted on; at least five.
-    X_test : array-like of shape (n_test, n_features)
+        A fitted classifier, one of onefold's or any with ``predict``.
+    X_train : array-like of shape (n_train, n_features), or table
+        The rows it was fitted on, as it takes them; at least five.
+    X_test : array-like of shape (n_test, n_features), or table
         Rows of the same origin that it has not seen; at least five.
     y_train : array-like of shape (n_train,), default=None
-        Classes of the training rows: adds the attack on the own class, and the accuracies.
+        Classes of the training rows: adds attacks by somebody who knows them, and the accuracies.
     y_test : array-like of shape (n_test,), default=None
         Classes of the test rows; to be given together with ``y_train``.
     confidence : float, default=0.95
-        Level of the intervals.
-    show_progress : bool or None, default=False
-        A bar on standard error; None: on a terminal, from two seconds on.
+        Level at which all intervals hold together: of k attacks each fails with a k-th of the rest
+        (Bonferroni).
 
     Returns
     -------
@@ -474,33 +523,58 @@ def audit_membership(
     >>> audit.n_shared
     5
     """
-    if not hasattr(classifier, "distances"):
-        raise InvalidInputError(f"a {type(classifier).__name__} has no distances to attack")
+    check_parameter("confidence", confidence, CONFIDENCE)
     if (y_train is None) != (y_test is None):
         raise InvalidInputError("give the classes of both the training and the test rows, or of neither")
-    tables = sample_rows("X_train", X_train, FEWEST_ROWS), sample_rows("X_test", X_test, FEWEST_ROWS)
-    train, test = (_distances(classifier, rows, show_progress) for rows in tables)
-    nearest = train.min(axis=1), test.min(axis=1)
-    own, accuracies = None, None
-    if y_train is not None and y_test is not None:
-        codes = [_codes(classifier, labels) for labels in (y_train, y_test)]
-        own = distance_attack(_own(train, codes[0]), _own(test, codes[1]), confidence=confidence)
-        accuracies = _accuracy(train, codes[0]), _accuracy(test, codes[1])
+    schema, given = getattr(classifier, "schema", None), {"X_train": X_train, "X_test": X_test}
+    rows = [
+        sample_rows(name, X if schema is None else schema.transform(X), FEWEST_ROWS)
+        for name, X in given.items()
+    ]
+    tables = rows if schema is None else list(given.values())
+    parts = [_answers(classifier, X, y) for X, y in zip(tables, (y_train, y_test), strict=True)]
+    if not parts[0]:
+        raise InvalidInputError(
+            f"a {type(classifier).__name__} has no distances and no probabilities: give y_train and y_test "
+            "to attack its classes"
+        )
+    answers = {name: (parts[0][name], parts[1][name]) for name in parts[0]}
+    each = 1.0 - (1.0 - confidence) / len(answers)
+    near, right = answers.get(NEAREST), answers.get(RIGHT)
     return MembershipAudit(
-        attack=distance_attack(*nearest, confidence=confidence),
-        own_class_attack=own,
-        difference=density_difference(*nearest),
-        accuracies=accuracies,
-        n_shared=_shared(*tables),
-        distances=nearest,
+        attacks={
+            name: distance_attack(*pair, larger_is_member=name not in DISTANCES, confidence=each)
+            for name, pair in answers.items()
+        },
+        answers=answers,
+        confidence=confidence,
+        difference=None if near is None else density_difference(*near),
+        accuracies=None if right is None else (float(right[0].mean()), float(right[1].mean())),
+        n_shared=_shared(*rows),
     )
 
 
-def _distances(classifier: Any, rows: Floats, show: bool | None) -> Floats:
-    starts = range(0, len(rows), BLOCK_ROWS)
-    bar = track(starts, len(starts), "measuring distances", show)
-    parts = [classifier.distances(rows[start : start + BLOCK_ROWS]) for start in bar]
-    return np.concatenate(parts).astype(np.float64)
+def _answers(classifier: Any, X: Any, y: ArrayLike | None) -> dict[str, Floats]:
+    """What somebody who asks gets for each row, one number for each kind of answer."""
+    found: dict[str, Floats] = {}
+    predicted = _codes(classifier, classifier.predict(X))
+    own = None if y is None else _codes(classifier, y)
+    if own is not None and len(own) != len(predicted):
+        raise InvalidInputError("there must be one class for each row")
+    places = np.arange(len(predicted))
+    if hasattr(classifier, "distances"):
+        distances = np.asarray(classifier.distances(X), dtype=np.float64)
+        found[NEAREST] = distances.min(axis=1)
+        if own is not None:
+            found[OWN] = distances[places, own]
+    if hasattr(classifier, "predict_proba"):
+        shares = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+        found[LARGEST] = shares.max(axis=1)
+        if own is not None:
+            found[SURE] = shares[places, own]
+    if own is not None:
+        found[RIGHT] = (predicted == own).astype(np.float64)
+    return found
 
 
 def _codes(classifier: Any, labels: ArrayLike) -> Index:
@@ -512,27 +586,9 @@ def _codes(classifier: Any, labels: ArrayLike) -> Index:
     return np.array(codes, dtype=np.intp)
 
 
-def _own(distances: Floats, codes: Index) -> Floats:
-    if len(codes) != len(distances):
-        raise InvalidInputError("there must be one class for each row")
-    return distances[np.arange(len(codes)), codes]
-
-
-def _accuracy(distances: Floats, codes: Index) -> float:
-    return float(np.mean(distances.argmin(axis=1) == codes))
-
-
 def _shared(train: Floats, test: Floats) -> int:
     known = {row.tobytes() for row in train + 0.0}  # + 0.0: the two zeros are one number
     return sum(row.tobytes() in known for row in test + 0.0)
-
-
-def _attack_rows(kind: str, attack: AttackResult) -> list[tuple[str, float, str]]:
-    rows = [(f"AUC, distance to the {kind}", attack.auc, _interval(attack.auc_interval))]
-    for point in reversed(attack.points):
-        name = f"members found at {100 * point.fpr_limit:g} % false positives, {kind}"
-        rows.append((name, point.tpr, _interval(point.tpr_interval)))
-    return rows
 
 
 def _interval(ends: tuple[float, float]) -> str:

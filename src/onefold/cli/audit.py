@@ -20,7 +20,6 @@ WIDTH = 88
 FEWEST_ROWS = 5
 SAMPLE = (50_000, 3000, 3000)  # most synthetic rows, training rows and test rows that are compared
 TABLE_NOTES = (
-    "An AUC of 0.5 is guessing: this attacker cannot tell rows that the table was made from.",
     "The attack is a simple one. A guarantee of the table bounds all attacks; this number bounds none.",
     "Training and test rows must be of the same kind: otherwise their difference is measured.",
     NOT_PRIVATE,
@@ -31,8 +30,9 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "audit",
-        description="Attack a stored classifier: compare its distances to the rows it was fitted on with "
-        "those to rows it has not seen, and say how well an attacker can tell the two apart. With "
+        description="Attack a stored classifier: compare its answers (distances, probabilities, classes) "
+        "to the rows it was fitted on with those to rows it has not seen, and say how well an attacker can "
+        "tell the two apart. With "
         "--synthetic, the same by distances to the nearest row of a synthetic table.",
         epilog="The model file contains the rows it was fitted on, so whoever has the file needs no attack. "
         "The audit is about attackers who may only ask the model for answers. What a release "
@@ -43,7 +43,7 @@ def add_parser(commands: Any) -> None:
     shared.add_schema(parser, "by which --synthetic and its rows are read")
     option(parser, "--train A", "table the model was fitted on, or the synthetic table was made from")
     option(parser, "--test B", "table of rows the model, or whoever made the table, has not seen")
-    option(parser, "--label COL", "column with the classes; adds an attack that knows the class of each row")
+    option(parser, "--label COL", "column with the classes; adds attacks that know the class of each row")
     reports.add_report(parser, card=False)
     shared.add_output_options(parser)
     parser.set_defaults(run=run)
@@ -63,8 +63,6 @@ def _run_on_model(args: argparse.Namespace) -> int:
     """Load, read both tables, attack, tell."""
     model, names = load_classifier(args.model, args.quiet)
     tables = [_read(path, model, names, args.label, args.quiet) for path in (args.train, args.test)]
-    if hasattr(model, "schema"):
-        model.schema = None  # the rows are encoded
     # Imported late, here and below: a mistake in a table is told without waiting for scipy.
     from onefold.audit import audit_membership
 
@@ -79,16 +77,14 @@ def _run_on_model(args: argparse.Namespace) -> int:
 
 
 def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> tuple[Any, Any]:
-    """Rows as numbers, and their classes if they are asked for."""
+    """Rows as the model takes them, and their classes if they are asked for."""
     found = read_rows(path, model, names, label=label, quiet=quiet)
-    schema = getattr(model, "schema", None)
-    rows = (found.rows if schema is None else schema.transform(found.rows))[found.with_label]
-    if len(rows) < FEWEST_ROWS:
+    if np.sum(found.with_label) < FEWEST_ROWS:
         raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
     known = {str(known) for known in model.classes_}
     if found.labels is not None and not {str(given) for given in found.labels} <= known:
         raise InvalidInputError(f"{path}: column {label!r} has classes the model was not fitted on")
-    return rows, found.labels
+    return found.labelled, found.labels
 
 
 def _write(path: str, audit: Any, files: dict[str, str]) -> str:
@@ -107,7 +103,7 @@ def _in_words(audit: Any) -> list[str]:
     from onefold.report import format_table
 
     attack = audit.attack
-    headings = ["", "value", f"{100 * attack.confidence:g} % interval"]
+    headings = ["", "value", f"{100 * attack.confidence:.3g} % interval"]
     return [
         f"{attack.n_members} training rows against {attack.n_nonmembers} test rows\n",
         format_table(headings, audit.rows()) + "\n",
@@ -140,29 +136,21 @@ def _run_on_table(args: argparse.Namespace) -> int:
         nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(made)
         train, test = (nearest.kneighbors(rows)[0][:, 0] for rows in others)
         attack = distance_attack(train, test)
-    low, high = attack.auc_interval
-    rows = [("AUC, distance to the nearest synthetic row", attack.auc, f"{low:.4f} to {high:.4f}")]
-    rows += [
-        (
-            f"members found at {100 * point.fpr_limit:g} % false positives",
-            point.tpr,
-            "{:.4f} to {:.4f}".format(*point.tpr_interval),
-        )
-        for point in reversed(attack.points)
-    ]
+    what = "distance to the nearest synthetic row"
+    rows, notes = attack.rows(what), [attack.verdict(what), *TABLE_NOTES]
     words = [
         f"{attack.n_members} training rows against {attack.n_nonmembers} test rows\n",
         format_table(["", "value", f"{100 * attack.confidence:g} % interval"], rows) + "\n",
-        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in TABLE_NOTES),
+        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in notes),
     ]
     files = {"synthetic": args.synthetic, "train": args.train, "test": args.test}
-    result = {**files, "attack": attack.to_dict(), "notes": list(TABLE_NOTES)}
+    result = {**files, "attack": attack.to_dict(), "notes": notes}
     if args.report is not None:
         from onefold.report.builders import of_distances
 
         facts: dict[str, Any] = {name: reports.file_name(path) for name, path in files.items()}
         facts["SHA-256 of the synthetic table"] = reports.digest(args.synthetic)
-        page = of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, TABLE_NOTES)
+        page = of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, notes, what)
         words += ["", reports.written(args.report, page)]
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0

@@ -536,8 +536,9 @@ def of_membership(audit: MembershipAudit, title: str, facts: Mapping[str, Any]) 
     Report
         The report.
     """
-    what = "distance to the nearest class"
-    return of_distances(audit.attack, audit.distances, title, facts, audit.rows(), audit.notes(), what)
+    what = audit.strongest
+    answers = audit.answers[what]
+    return of_distances(audit.attack, answers, title, facts, audit.rows(), audit.notes(), what)
 
 
 def of_distances(
@@ -547,16 +548,16 @@ def of_distances(
     facts: Mapping[str, Any],
     rows: Sequence[Sequence[Any]],
     notes: Sequence[str],
-    what: str = "distance to the nearest synthetic row",
+    what: str,
 ) -> Report:
-    """Report on an attack that takes near rows for members.
+    """Report on an attack that takes rows with certain answers, such as near ones, for members.
 
     Parameters
     ----------
     attack : AttackResult
         What :func:`onefold.audit.distance_attack` returned.
     distances : tuple of two array-like
-        Distances of members and of others.
+        Distances, or other answers, of members and of others.
     title : str
         Heading of the page.
     facts : mapping of str to Any
@@ -565,7 +566,7 @@ def of_distances(
         Name, value and interval of every number.
     notes : sequence of str
         What the numbers mean, and what they do not mean.
-    what : str, default="distance to the nearest synthetic row"
+    what : str
         What the distances are.
 
     Returns
@@ -573,27 +574,19 @@ def of_distances(
     Report
         The report.
     """
-    low, _ = attack.auc_interval
-    found = 100 * attack.tpr_at_1_percent
-    verdict = [
-        f"Accusing at most 1 of 100 outsiders, this attack finds {found:.1f} of 100 rows that were learned "
-        "from; without a leak it would find 1.",
-        "The distances tell members from outsiders."
-        if low > 0.5
-        else "No leak was seen by this attack; others may see one.",
-        f"{NOT_PRIVATE} Do not publish this page.",
-    ]
+    verdict = [attack.verdict(what), f"{NOT_PRIVATE} Do not publish this page."]
     members, others = distances
     groups = {"rows that were learned from": members, "other rows": others}
-    level = f"{100 * attack.confidence:g} % interval"
+    level = f"{100 * attack.confidence:.3g} % interval"
     sections = [
         learned_section("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
+        Section(f"Members and others: {what}", display=FoldingDisplay.from_distances(groups, label=what)),
         Section(
-            "Distances of members and of others", display=FoldingDisplay.from_distances(groups, label=what)
+            "What this means, and what it does not",
+            notes=[n for n in notes if n not in (NOT_PRIVATE, verdict[0])],
         ),
-        Section("What this means, and what it does not", notes=[n for n in notes if n != NOT_PRIVATE]),
     ]
     if any(map(_is_sum, facts)):
         sections.append(replace(files_section(facts), notes=()))
