@@ -864,7 +864,7 @@ def moment_sum_release() -> BlockRelease:
         lambda side: rounds(side)[2],
         exact,
         tightness=0.999 / ALL_NOISE,
-        n_draws=40,
+        n_draws=24,
     )
 
 
@@ -893,7 +893,7 @@ def table_sum_release() -> BlockRelease:
         lambda side: summed(side)[1].vector,
         lambda numbers, side: exact[side],
         tightness=0.999 / ALL_NOISE,
-        n_draws=40,
+        n_draws=24,
     )
 
 

@@ -19,7 +19,7 @@ from attacks.row_targets import (
     reachable,
     row_target,
 )
-from attacks.targets import CLASS_PAIRS, count_target, fine_count_target, moment_target, privacy_targets
+from attacks.targets import CLASS_PAIRS, count_target, moment_target, privacy_targets
 from onefold import KAHM, AutoencoderClassifier
 from onefold.audit import AttackTarget
 from onefold.fabrication import (
@@ -172,7 +172,6 @@ def _of_tables(epsilon: float) -> Makers:
             partial(count_target, name, "record", "add-remove", epsilon, _counted, replay=_replay_table),
             partial(count_target, name, "person", "add-remove", epsilon, _counted),
             partial(count_target, f"{name}, replace", "record", "replace", epsilon, _counted),
-            partial(fine_count_target, f"{name}, bins", epsilon, _fine_counts),
             partial(_length_target, epsilon),
         ]
     }
@@ -189,15 +188,9 @@ def _counted(rows: Any, person: Any, **options: Any) -> Any:
     columns = {
         field.name: list(cells) for field, cells in zip(schema.fields, zip(*rows, strict=True), strict=True)
     }
-    made = TableSynthesizer(schema, **options).count_tables(columns, person=person)
+    made = TableSynthesizer(schema, **options).fit(columns, person=person).counts_
     tables = [*made.layout.singles(made.vector), *made.layout.doubles(made.vector)]
     return made.guarantee, np.hstack([table.reshape(2 * CLASS_PAIRS, -1) for table in tables])
-
-
-def _fine_counts(values: Any, epsilon: float, delta: float) -> Any:
-    schema = Schema([Field("grade", "integer", low=0, high=4), Field("paid", "boolean")])
-    table = {"grade": values, "paid": [True] * len(values)}
-    return TableSynthesizer(schema, epsilon, delta).count_bins(table).vector
 
 
 def _synthesized(side: int, epsilon: float) -> Any:

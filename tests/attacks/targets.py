@@ -320,20 +320,6 @@ def count_target(
     return AttackTarget(name, unit, claim[0], claim[1], draw, means, levels, "gaussian", **looks)
 
 
-def fine_count_target(name: str, epsilon: float, count: Callable[..., Any]) -> AttackTarget:
-    """Describe counts of the fine cells of one column of the whole numbers from 0 to 4."""
-    values = ([0.0, 2.0], [0.0, 2.0, 1e9])
-
-    def draw(side: int, n: int) -> Floats:
-        return np.array([count(values[side], epsilon, DELTA) for _ in range(n)], dtype=np.float64)
-
-    def means(releases: Floats, side: int) -> Floats:
-        return np.array([1.0, 0.0, 1.0, 0.0, float(side)])
-
-    levels = np.full(5, math.sqrt(1 / 0.1) / needed_mu(epsilon, DELTA))
-    return AttackTarget(name, "record", epsilon, DELTA, draw, means, levels, "gaussian")
-
-
 # --- all of them -------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from onefold.audit.battery import AttackFinding, AttackTarget, attack
 from onefold.exceptions import InvalidInputError
 
 NAMES = [(name, place) for name, makers in all_targets().items() for place in range(len(makers))]
-FEW, MANY = 2000, pytest.param(200_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])
+FEWER, FEW, MANY = 500, 2000, pytest.param(200_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])
 # An attack must be able to see what there is to be seen: more than half of these claims.
 POWERFUL = ("Laplace", "OptimalNoise", "AnalyticGaussian", "RandomisedLabels")
 
@@ -30,7 +30,7 @@ def target(name: str, place: int = 0, epsilon: float = 1.0) -> AttackTarget:
     return made
 
 
-@pytest.mark.parametrize("n_releases", [FEW, MANY])
+@pytest.mark.parametrize("n_releases", [FEWER, pytest.param(FEW, marks=pytest.mark.slow), MANY])
 @pytest.mark.parametrize(("name", "place"), NAMES, ids=lambda value: str(value))
 def test_no_attack_contradicts_the_claim_of_a_release(name: str, place: int, n_releases: int) -> None:
     failed = [str(finding) for finding in attack(target(name, place), n_releases) if not finding.passed]
@@ -55,9 +55,9 @@ def test_attack_finds_more_than_half_of_what_is_claimed(name: str, n_releases: i
 )
 def test_attack_on_two_equal_datasets_finds_nothing_in_95_of_100_runs(name: str, place: int) -> None:
     honest = target(name, place)
-    releases = iter(honest.draw(0, 60_000).reshape(200, 300, -1))
+    releases = iter(honest.draw(0, 20_000).reshape(200, 100, -1))
     nothing = replace(honest, draw=lambda side, n: next(releases))
-    found = [attack(nothing, 300, looks=["likelihood ratio"])[0] for _ in range(100)]
+    found = [attack(nothing, 100, looks=["likelihood ratio"])[0] for _ in range(100)]
     assert sum(finding.bound == 0.0 for finding in found) >= 95
 
 

@@ -20,7 +20,7 @@ from onefold.privacy.mechanisms.rows import Weights
 from onefold.privacy.moments import _release as moments
 from onefold.privacy.sensitivity import Ball
 
-FEW = 2000
+FEW, FEWER = 2000, 300  # releases; fewer of what takes long and is seen at once
 ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
 Patch = pytest.MonkeyPatch
 Plant = Callable[[Patch], None]
@@ -173,15 +173,6 @@ def half_the_noise_on_pairs(patch: Patch) -> None:
     )
 
 
-def bins_from_raw_counts(patch: Patch) -> None:
-    original = pair_tables.with_noise
-
-    def with_noise(layout: Any, vector: Any, sigmas: Any, seed: Any) -> Any:
-        return original(layout, vector, sigmas, seed) if layout.pairs else vector
-
-    patch.setattr(synthesizer, "with_noise", with_noise)
-
-
 def raw_number_of_synthetic_rows(patch: Patch) -> None:
     original = TableSynthesizer.fit
 
@@ -243,9 +234,7 @@ BUGS: list[tuple[Plant, str, int, str]] = [
     (records_of_a_person_counted_one_by_one, "PrivateMoments", PERSON, "noise"),
     (half_the_noise_on_pairs, "TableSynthesizer", 0, "noise"),
     (half_the_noise_on_pairs, "TableSynthesizer", 2, "noise"),
-    (bins_from_raw_counts, "TableSynthesizer", 3, "noise"),
-    (bins_from_raw_counts, "TableSynthesizer", 3, "likelihood ratio"),
-    (raw_number_of_synthetic_rows, "TableSynthesizer", 4, "likelihood ratio"),
+    (raw_number_of_synthetic_rows, "TableSynthesizer", 3, "likelihood ratio"),
     (rows_of_a_person_not_limited, "TableSynthesizer", 1, "noise"),
     (noise_for_one_row_of_a_person, "TableSynthesizer", 1, "noise"),
     (seed_0_for_every_call, "TableSynthesizer", 0, "independence"),
@@ -257,15 +246,15 @@ BUGS: list[tuple[Plant, str, int, str]] = [
 )
 def test_planted_bug_is_caught(monkeypatch: Patch, plant: Plant, name: str, place: int, look: str) -> None:
     plant(monkeypatch)
-    assert look in caught(name, place)
+    assert look in caught(name, place, FEWER if plant is raw_number_of_synthetic_rows else FEW)
 
 
-def test_twenty_one_kinds_of_bugs_are_planted() -> None:
+def test_twenty_kinds_of_bugs_are_planted() -> None:
     kinds = {
         plant.__name__.removesuffix("_for_every_call").removesuffix("_for_every_process")
         for plant, *_ in BUGS
     }
-    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 21
+    assert len(kinds - {"records_of_a_person_counted_one_by_one"}) == 20
 
 
 def test_type_that_depends_on_one_record_is_caught() -> None:

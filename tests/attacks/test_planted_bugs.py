@@ -271,7 +271,7 @@ def seeded_generator(patch: Patch) -> None:
 # --- sums of sites -----------------------------------------------------------------------------------------
 
 
-@seen_in("sum of tables", "sum of moments")
+@seen_in("sum of tables")
 def share_of_one_site_missing(patch: Patch) -> None:
     original, calls = encrypted.draw_shares, count()
 
@@ -282,7 +282,7 @@ def share_of_one_site_missing(patch: Patch) -> None:
     patch.setattr(encrypted, "draw_shares", draw_shares)
 
 
-@seen_in("sum of tables", "sum of moments")
+@seen_in("sum of moments")
 def shares_for_sites_that_all_are_honest(patch: Patch) -> None:
     patch.setattr(SumContract, "least_adding", property(lambda self: len(self.sites)))
 
