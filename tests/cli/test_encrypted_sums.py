@@ -288,7 +288,7 @@ def test_messages_and_keys_of_another_contract_are_refused(
     do("keys", "new", "ann", "--folder", "other")
     capsys.readouterr()
     do("sum", "sign", "--contract", CONTRACT, "--key", "other/ann.key", code=2)
-    assert "another key of this holder" in error(capsys)
+    assert "the contract has another key of ann" in error(capsys)
 
 
 def test_contract_can_be_looked_at_before_anything_is_sent(
@@ -303,7 +303,7 @@ def test_contract_can_be_looked_at_before_anything_is_sent(
     capsys.readouterr()
     do("sum", "show", "two.contract")
     said = capsys.readouterr().out
-    assert f"key of holder dora: fingerprint {mark}" in said
+    assert f"key of dora: fingerprint {mark}" in said
     assert "at least 4 of them" in said
     assert "Provided that at most 1 of 2 key holders collude" in said
     do("sum", "show", "two.contract", "--json")
@@ -484,7 +484,7 @@ def one_key(here: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     assert "One holder has the only key: if it is missing, no sum is opened." in said
     new("autumn", "--missing", 1)
     said = capsys.readouterr().out
-    assert "key of holder dora: fingerprint" in said
+    assert "key of dora: fingerprint" in said
     assert "Provided that the key holder does not collude with the server" in said
     return here
 

@@ -70,7 +70,7 @@ class World:
             "promise": None if self.epsilon is None else promise(self.epsilon),
             "noise": self.epsilon is not None,
             "scheme": self.scheme,
-            "site_keys": tuple(self.site_keys[s].public.signing for s in self.sites) if self.signed else (),
+            "site_keys": tuple(self.site_keys[s].public for s in self.sites) if self.signed else (),
         }
         return SumContract(**{**given, **self.options, **changes})
 

@@ -127,11 +127,12 @@ def test_more_missing_holders_than_the_threshold_allows_open_nothing_until_they_
 ) -> None:
     summed = net.contract()
     net.approve(summed)
+    net.round(summed)._collect(list(NAMES), until=0.0)
     for name in ("south", "west"):
         net.site(name).configure(sum_key=net.root.parent / "north.key")  # not the key of this holder
     with pytest.raises(FederationError, match="only 1 of 3 key holders are there, and 2 are needed") as few:
         net.round(summed).run()
-    assert "south has no table or no key for this sum" in str(few.value)
+    assert "south does not trust a key of the contract" in str(few.value)
     assert not list(net.share.glob("*.answer"))
     net.site("south").configure(sum_key=net.root.parent / "south.key")
     assert net.round(summed).run().sites == NAMES
@@ -147,7 +148,7 @@ def test_site_whose_message_a_holder_cannot_use_is_named_before_anybody_signs(ne
         total.contract, "holders", (net.keys["north"].public, other.public, net.keys["west"].public)
     )
     table = read_table(net.tables["west"], schema=SCHEMA)
-    message = total.contribute("west", summed.vector(table), net.root)
+    message = total.contribute("west", summed.vector(table), net.root, key=net.keys["west"])
     object.__setattr__(total.contract, "holders", (net.keys["north"].public, wrong, net.keys["west"].public))
     (net.share / "spring.west.sum").write_bytes(message)
     with pytest.raises(
@@ -220,7 +221,10 @@ def test_second_contract_that_does_not_follow_from_the_answers_is_refused(net: N
     parties = SumParties(NAMES, holders, 2, missing_sites=1, colluding_sites=1)
     first = SchemaSum("spring", parties, SCHEMA, "moments", 2.0, rounds=2)
     tables = {name: read_table(path, schema=SCHEMA) for name, path in net.tables.items()}
-    messages = [first.total.contribute(name, first.vector(tables[name]), net.root) for name in NAMES]
+    messages = [
+        first.total.contribute(name, first.vector(tables[name]), net.root, key=net.keys[name])
+        for name in NAMES
+    ]
     routed = first.total.route(messages)
     both = [SumHolder(first.total, key, net.root) for key in net.keys.values()]
     lists = [holder.sign(routed[holder.name]) for holder in both]

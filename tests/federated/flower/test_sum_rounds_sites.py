@@ -238,7 +238,8 @@ def test_forgotten_persons_are_in_no_sum(
     # The same by files, which know the list if they are told the folder of the site.
     for name, made in (("persons", summed), ("records", of_records)):
         made.save(tmp_path / f"{name}.contract")
-    words = ["federate", "sum", "contribute", str(net.tables["north"]), "--site", "north", *where]
+    words = ["federate", "sum", "contribute", str(net.tables["north"]), "--key", str(tmp_path / "north.key")]
+    words += where
     assert main([*words, "--contract", str(tmp_path / "persons.contract")]) == 0
     assert seen[1:] == [(59, False)]
     assert main([*words, "--contract", str(tmp_path / "records.contract")]) == 2

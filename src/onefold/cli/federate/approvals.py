@@ -229,15 +229,36 @@ def _sums(site: Site) -> tuple[list[dict[str, Any]], list[str]]:
         if summed is None:
             words.append("its contract is not here any more")
         else:
-            about |= {"contract": summed.total.contract.digest, "promise": summed.total.guarantee.to_dict()}
-            words += _sum_in_words(summed) if entry.asked else []
+            contract = summed.total.contract
+            about |= {"contract": contract.digest, "promise": summed.total.guarantee.to_dict()}
+            about |= {"keys": {name: key.fingerprint for name, key in contract.keys.items()}}
+            words += _sum_in_words(summed, site) if entry.asked else []
         told.append(about)
     if any(entry["asked"] for entry in told):
         words += ["", f"{COMPARE} The same holds for the digest of a contract."]
     return told, words
 
 
-def _sum_in_words(summed: Any) -> list[str]:
+KEY_STATES = {
+    "own": "this site's own",
+    "known": "known here",
+    "new": "NEW here: whoever has it can read; compare it by another way than through the server",
+}
+
+
+def _keys_in_words(summed: Any, site: Site) -> list[str]:
+    """The keys that decide who can read, for people to compare."""
+    from onefold.federated.flower.summing import known_keys
+
+    contract = summed.total.contract
+    states = known_keys(site.folder).states(contract)
+    return [
+        f"key of {name}: fingerprint {key.fingerprint}, {KEY_STATES[states[name]]}"
+        for name, key in contract.keys.items()
+    ]
+
+
+def _sum_in_words(summed: Any, site: Site) -> list[str]:
     """What a data owner should know before this site takes part."""
     contract = summed.total.contract
     margin = contract.missing_sites + contract.colluding_sites
@@ -247,6 +268,7 @@ def _sum_in_words(summed: Any) -> list[str]:
         f"{', '.join(contract.sites)}; at least {contract.least_sites} of them are in the sum, and the noise "
         f"is enough if {margin} of {len(contract.sites)} add none",
         _opened_by(contract),
+        *_keys_in_words(summed, site),
         *(["two rounds: approving the first covers the second, which follows from it"] * summed.is_first),
         "What this site spends by taking part, which is entered in its ledger:",
         *shared.promise_in_words(contract.guarantee),
@@ -297,13 +319,17 @@ def run_deny(args: argparse.Namespace) -> int:
 
 
 def _decide_sum(site: Site, args: argparse.Namespace, until: int | None) -> int:
-    from onefold.federated.flower.summing import decide_sum
+    from onefold.federated.flower.summing import decide_sum, known_sums
 
     for name in ("purpose", "rows"):
         if getattr(args, name, None) is not None:
             raise InvalidInputError(f"--{name} does not go with --sum: the contract says all")
     made = decide_sum(site.folder, args.querier, args.sum, approve=args.approve, until=until)
     words = [_asked_sum(entry) for entry in made]
+    known = {(entry.querier.public, entry.purpose): summed for entry, summed in known_sums(site.folder)}
+    for entry in made:
+        summed = known.get((entry.querier.public, entry.purpose))
+        words += [] if summed is None else _keys_in_words(summed, site)
     told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
     show(told, words, as_json=args.json)
     return 0

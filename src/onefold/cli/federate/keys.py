@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,9 @@ from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated import HolderGroup, HolderKey, PublicHolder
+    from onefold.federated import HolderGroup, HolderKey
 
-__all__ = ["PUBLIC", "add_keys", "fingerprint", "whole_from"]
+__all__ = ["PUBLIC", "add_keys", "whole_from"]
 
 KEY, PUBLIC = ".key", ".public"
 SEEN = (
@@ -112,7 +111,7 @@ def run_new_key(args: argparse.Namespace) -> int:
         "name": key.name,
         "key": str(secret),
         "public": str(public),
-        "fingerprint": fingerprint(key.public),
+        "fingerprint": key.public.fingerprint,
     }
     words = [
         f"key of {key.name} written to {secret}: it is secret and stays here; keep a copy in a safe place",
@@ -145,7 +144,7 @@ def run_trial(args: argparse.Namespace) -> int:
         names = [f"holder{number}" for number in range(1, int(names[0]) + 1)]
     if one and len(names) > 1:
         raise InvalidInputError("--scheme bfv has one key: name one holder")
-    blank = tuple(PublicHolder(name, "0" * 64, "0" * 64) for name in names)
+    blank = tuple(PublicHolder(name, f"{2 * n:064x}", f"{2 * n + 1:064x}") for n, name in enumerate(names))
     HolderGroup(blank, _threshold(args), args.colluding)  # refuses before anything is written
     folder = Path(args.out)
     holders = tuple(_write_key(name, folder, args.scheme)[0].public for name in names)
@@ -169,21 +168,19 @@ def _write_key(name: str, folder: Path, scheme: str) -> tuple[HolderKey, Path, P
     return key, secret, public
 
 
-def fingerprint(public: PublicHolder) -> str:
-    """What people compare."""
-    return hashlib.sha256((public.agreement + public.signing + public.bfv).encode()).hexdigest()[:32]
-
-
 def _tell_group(args: argparse.Namespace, group: HolderGroup, path: Path, more: list[str]) -> None:
     group.save(path)
     names = [holder.name for holder in group.holders]
+    marks = {holder.name: holder.fingerprint for holder in group.holders}
     result = {
         "holders": names,
+        "fingerprints": marks,
         "scheme": group.scheme,
         "threshold": group.threshold,
         "colluding": group.colluding,
         "file": str(path),
         "text": list(group.in_words),
     }
-    words = [f"public keys of {', '.join(names)} written to {path}", *group.in_words, *more]
+    lines = [f"key of {name}: fingerprint {mark}" for name, mark in marks.items()]
+    words = [f"public keys of {', '.join(names)} written to {path}", *lines, *group.in_words, *more]
     show(result, words, as_json=args.json)

@@ -15,12 +15,12 @@ from onefold._base.frames import join_frames, split_frames
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, count_of, show
-from onefold.cli.federate.keys import PUBLIC, fingerprint, whole_from
+from onefold.cli.federate.keys import PUBLIC, whole_from
 from onefold.cli.outputs import check_private_table, check_writable, write_private_model
 from onefold.exceptions import InvalidInputError, MessageError
 
 if TYPE_CHECKING:
-    from onefold.federated import HolderKey, OpenedSum, SchemaSum
+    from onefold.federated import HolderKey, OpenedSum, PublicHolder, SchemaSum
     from onefold.federated.sums.round_files import RoundFiles
     from onefold.tables import Schema
 
@@ -189,7 +189,7 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
     contract = summed.total.contract
     group = HolderGroup(contract.holders, contract.threshold, contract.colluding_holders, contract.scheme)
     promise = contract.guarantee
-    holders = {holder.name: fingerprint(holder) for holder in contract.holders}
+    keys = {name: key.fingerprint for name, key in contract.keys.items()}
     result = {
         "round": contract.round_id,
         "digest": contract.digest,
@@ -197,7 +197,8 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
         "sites": list(contract.sites),
         "least_sites": contract.least_sites,
         "scheme": contract.scheme,
-        "holders": holders,
+        "holders": [holder.name for holder in contract.holders],
+        "keys": keys,
         "threshold": contract.threshold,
         "numbers": contract.length,
         "schema": summed.schema.digest,
@@ -208,7 +209,7 @@ def _described(summed: SchemaSum) -> tuple[dict[str, Any], list[str]]:
         f"round {contract.round_id}: {summed.what} of {', '.join(contract.sites)}, at least "
         f"{contract.least_sites} of them; {contract.length} numbers per site",
         f"digest {contract.digest}: all participants compare it",
-        *(f"key of holder {name}: fingerprint {mark}" for name, mark in holders.items()),
+        *(f"key of {name}: fingerprint {mark}" for name, mark in keys.items()),
         *group.in_words[:3],
         *_which_round(summed),
         "What will be promised about the opened sum:",
@@ -228,8 +229,8 @@ def _which_round(summed: SchemaSum) -> list[str]:
     return [f"second of two rounds, after {before.round_id} of contract {before.digest}: charged with it"]
 
 
-def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the sites, and their signing keys if they have any."""
+def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[PublicHolder, ...]]:
+    """Names of the sites, and their keys if they have any."""
     from onefold.federated import PublicHolder
 
     files = [word.endswith(PUBLIC) for word in words]
@@ -238,7 +239,7 @@ def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if not all(files):
         raise InvalidInputError(f"--sites: give the public files ({PUBLIC}) of all sites, or names only")
     known = [PublicHolder.load(word) for word in words]
-    return tuple(each.name for each in known), tuple(each.signing for each in known)
+    return tuple(each.name for each in known), tuple(known)
 
 
 def _schema(path: str, unit: str | None) -> Schema:

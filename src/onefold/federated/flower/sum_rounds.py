@@ -43,6 +43,8 @@ SAID = {
     "round under another name",
     FailureCode.NOT_AGREED: "does not answer: fewer holders than needed have signed its list of sites, or "
     "somebody showed them different lists, or the total under one key is not that of its list",
+    FailureCode.UNTRUSTED_KEY: "does not trust a key of the contract: it is not the site's own, or not "
+    "the one that it knows under that name (its log says which)",
     FailureCode.NO_ENCRYPTION: "lacks the extra fhe, which sums under one key need",
     FailureCode.MALFORMED: "cannot read the request: it is not in the contract, or its onefold is older",
 }

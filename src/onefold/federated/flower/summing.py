@@ -44,10 +44,11 @@ from onefold.federated.messages import Failure, FailureCode, Message, SumParcel
 from onefold.federated.replays import Replays
 from onefold.federated.signatures import QuerierKey, SumSignature
 from onefold.federated.sums import HolderKey, SchemaSum, SumHolder
+from onefold.federated.sums.known_keys import KnownKeys
 from onefold.federated.sums.round_files import KEPT, MESSAGE, OFFERED, RoundFiles
 from onefold.tables import read_table
 
-__all__ = ["AskedSum", "decide_sum", "known_sums", "sum_approvals_of", "take_step"]
+__all__ = ["AskedSum", "decide_sum", "known_keys", "known_sums", "sum_approvals_of", "take_step"]
 
 LOG = logging.getLogger(__name__)
 LARGEST_CONTRACT = 4 * 2**20
@@ -109,7 +110,7 @@ class _Step:
         """Charge the ledger, draw this site's share of the noise, encrypt; or send the same bytes again."""
         site = self._settings.name
         self._contract.place(site)
-        key = self._key() if self._contract.site_keys else None
+        key = own_key(self._settings)
         promise = self._total.guarantee
         epsilon, delta = promise.record if promise.person is None else promise.person
         if promise.holds:
@@ -183,19 +184,25 @@ class _Step:
             raise QueryRefused(code) from None
 
     def _holder(self) -> SumHolder:
-        key = self._key()
+        key = own_key(self._settings)
         try:
-            if key.name != self._settings.name:  # shares are sent to the site of the holder's name
-                raise InvalidInputError("the key of this site has another name than the site")
+            if key is None or key.name != self._settings.name:  # shares are sent to the site of that name
+                raise InvalidInputError("the key of this site is missing, or has another name than the site")
             return SumHolder(self._total, key, self._files.share)
         except InvalidInputError as error:
             LOG.warning("sum round=%s: %s", self._contract.round_id, error)
             raise QueryRefused(FailureCode.NOT_READY) from None
 
-    def _key(self) -> HolderKey:
-        if self._settings.sum_key is None:
-            raise QueryRefused(FailureCode.NOT_READY)
-        return HolderKey.load(self._settings.sum_key)
+
+def own_key(settings: SiteSettings) -> HolderKey | None:
+    """The key of a site for encrypted sums, if it has one."""
+    return None if settings.sum_key is None else HolderKey.load(settings.sum_key)
+
+
+def known_keys(folder: SiteFolder) -> KnownKeys:
+    """The keys that a site has met in encrypted sums."""
+    settings = folder.settings
+    return KnownKeys(private_folder(folder.rounds), settings.name, own_key(settings))
 
 
 # --- approval -----------------------------------------------------------------------------------------------
@@ -251,6 +258,11 @@ def _admitted(
         raise QueryRefused(FailureCode.BAD_SIGNATURE)
     if settings.name not in (*contract.sites, *(holder.name for holder in contract.holders)):
         raise QueryRefused(FailureCode.MALFORMED)
+    try:
+        known_keys(folder).check(contract)
+    except InvalidInputError as error:
+        LOG.warning("sum round=%s: %s", contract.round_id, error)
+        raise QueryRefused(FailureCode.UNTRUSTED_KEY) from None
     asked = AskedSum.of(signature, summed)
     # Before the data owner can decide, there is something to look at.
     kept = private_folder(folder.rounds) / f"{contract.digest}.contract"
@@ -269,9 +281,11 @@ def known_sums(folder: SiteFolder) -> list[tuple[Approval, SchemaSum | None]]:
     for entry in sum_approvals_of(folder).entries():
         digest = (entry.purpose or "").partition(", contract ")[2][:64]
         try:
-            found.append((entry, SchemaSum.load(folder.rounds / f"{digest}.contract")))
+            summed: SchemaSum | None = SchemaSum.load(folder.rounds / f"{digest}.contract")
         except OnefoldError:
-            found.append((entry, None))
+            summed = None
+        is_it = summed is not None and summed.total.contract.digest == digest
+        found.append((entry, summed if is_it else None))
     return found
 
 
@@ -280,6 +294,9 @@ def decide_sum(
 ) -> tuple[Approval, ...]:
     """Let the site take part in a sum that a querier has asked for, or refuse it.
 
+    What is approved is the contract by its digest, with every key in it; keys that were not known are from
+    now on, and another key under the same name is refused.
+
     Parameters
     ----------
     folder : the site's. who : name or id of the querier. name : the round, or the beginning of the digest of
@@ -287,8 +304,8 @@ def decide_sum(
     """
     approvals = sum_approvals_of(folder)
     chosen = [
-        entry
-        for entry in approvals.entries()
+        (entry, summed)
+        for entry, summed in known_sums(folder)
         if who in (entry.querier.name, entry.querier.id) and _is_named(entry.purpose or "", name)
     ]
     if not chosen:
@@ -298,8 +315,11 @@ def decide_sum(
             f"{who} has asked for several sums {name}: give the id of the querier and the digest of the "
             "contract, as the list shows them"
         )
-    entry = chosen[0]
+    entry, summed = chosen[0]
     if approve:
+        if summed is None:
+            raise InvalidInputError("its contract is not here any more: have the querier ask again")
+        known_keys(folder).keep(summed.total.contract)
         return approvals.approve(entry.querier.id, "purposes", purpose=entry.purpose, rows=1, until=until)
     return approvals.deny(entry.querier.id, "purposes", purpose=entry.purpose)
 

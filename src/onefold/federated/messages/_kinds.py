@@ -59,7 +59,7 @@ class FailureCode(StrEnum):
     NOT_PRIVATE = "not-private"  # a model of raw rows, or sums of them, were asked for without consent
     NO_ENCRYPTION = "no-encryption"  # encryption was asked for, and the extra fhe is not installed
     SEALED_ONLY = "sealed-only"  # the site gives encrypted answers only
-    UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key
+    UNTRUSTED_KEY = "untrusted-key"  # the site has not allowed this querier's key, or a key of a contract
     OTHER_CLASSES = "other-classes"  # the site has a class that is not among those asked for
     UNSIGNED = "unsigned"  # the site answers queries only that a querier has signed
     BAD_SIGNATURE = "bad-signature"  # the signature is not one of this query in this federation

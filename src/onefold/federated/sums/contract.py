@@ -16,6 +16,7 @@ from onefold.federated.sums.keys import (
     SHAMIR,
     PublicHolder,
     canonical,
+    check_distinct,
     check_scheme,
     check_threshold,
     most_colluding,
@@ -75,9 +76,9 @@ class SumContract:
         two different lists of sites could be opened; None takes the largest such number.
     missing_holders : int or None, default=None
         Number of holders without which the sum can still be opened; None takes n - t.
-    site_keys : tuple of str, default=()
-        Public signing keys of the sites, in their order (``PublicHolder.signing``). Without them the server
-        could send messages in a site's name, and the guarantee has a further condition.
+    site_keys : tuple of PublicHolder, default=()
+        Public keys of the sites, in their order. Without them the server could send messages in a site's
+        name, and the guarantee has a further condition.
     agreement : str, default=""
         Digest of what the vectors mean: schema, encoder, bins, centre.
     earlier_mu : float, default=0.0
@@ -118,7 +119,7 @@ class SumContract:
     colluding_sites: int = 1
     colluding_holders: int | None = None
     missing_holders: int | None = None
-    site_keys: tuple[str, ...] = ()
+    site_keys: tuple[PublicHolder, ...] = ()
     agreement: str = ""
     earlier_mu: float = 0.0
     noise: bool = True
@@ -149,19 +150,14 @@ class SumContract:
                 f"with {self.missing_sites} missing and {self.colluding_sites} colluding sites of "
                 f"{len(self.sites)} nobody is left to add noise: allow fewer, or have more sites"
             )
-        if self.site_keys and len(self.site_keys) != len(self.sites):
-            raise InvalidInputError("site_keys must have one signing key per site, or be empty")
-        for key in self.site_keys:
-            check_digest(key)
+        if self.site_keys and tuple(key.name for key in self.site_keys) != self.sites:
+            raise InvalidInputError("site_keys must have one key per site, in their order, or be empty")
 
     def _check_holders(self) -> None:
         n, t = len(self.holders), self.threshold
-        names = {holder.name for holder in self.holders}
-        keys = {key for holder in self.holders for key in (holder.agreement, holder.signing)}
-        if not 1 <= n <= MOST_HOLDERS or len(names) < n or len(keys) < 2 * n:
-            raise InvalidInputError(
-                f"there must be 1 to {MOST_HOLDERS} holders, each with a name and key of its own"
-            )
+        if not 1 <= n <= MOST_HOLDERS or len({holder.name for holder in self.holders}) < n:
+            raise InvalidInputError(f"there must be 1 to {MOST_HOLDERS} holders, each named once")
+        check_distinct((*self.holders, *self.site_keys))
         if self.colluding_holders is None:
             object.__setattr__(self, "colluding_holders", most_colluding(n, t))
         if self.missing_holders is None:
@@ -205,6 +201,11 @@ class SumContract:
                 "needs by one part in a million"
             )
         _check_stated(self.promise, self.promise.mu)
+
+    @property
+    def keys(self) -> dict[str, PublicHolder]:
+        """Every key of the contract, by name: those of the holders, and of the sites if they sign."""
+        return {key.name: key for key in (*self.holders, *self.site_keys)}
 
     @property
     def length(self) -> int:
@@ -276,6 +277,7 @@ class SumContract:
             "noise and those that look at the sum together, knowing their own noise, are at most "
             f"{self.colluding_sites}",
             self._of_holders(),
+            f"the keys in the contract are those of {', '.join(self.keys)}, as comparing fingerprints shows",
         ]
         if not self.site_keys:
             found.append("the server sends nothing in the name of a site, since sites do not sign")
@@ -358,7 +360,8 @@ class SumContract:
             JSON; its SHA-256 sum is ``digest``.
         """
         plain = {name: getattr(self, name) for name in PLAIN}
-        plain["holders"] = [holder.to_dict() for holder in self.holders]
+        for name in ("holders", "site_keys"):
+            plain[name] = [key.to_dict() for key in getattr(self, name)]
         plain["blocks"] = [asdict(block) for block in self.blocks]
         if self.scheme != SHAMIR:  # contracts of older programs do not name it
             plain["scheme"] = self.scheme
@@ -414,7 +417,6 @@ PLAIN = (
     "colluding_sites",
     "colluding_holders",
     "missing_holders",
-    "site_keys",
     "agreement",
     "earlier_mu",
     "noise",
@@ -422,11 +424,12 @@ PLAIN = (
 
 
 def _read(plain: Mapping[str, Any]) -> SumContract:
-    if set(plain) - {"scheme"} != {*PLAIN, "holders", "blocks", "promise"}:
+    if set(plain) - {"scheme"} != {*PLAIN, "holders", "site_keys", "blocks", "promise"}:
         raise MessageError("this is not a sum contract, or it is damaged")
     told = check_guarantee(plain["promise"])
     return SumContract(
         holders=tuple(PublicHolder(**each) for each in plain["holders"]),
+        site_keys=tuple(PublicHolder(**each) for each in plain["site_keys"]),
         blocks=tuple(SumBlock(**each) for each in plain["blocks"]),
         promise=None if told is None else Guarantee.from_dict(told),
         scheme=plain.get("scheme", SHAMIR),

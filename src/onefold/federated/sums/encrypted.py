@@ -25,6 +25,7 @@ from onefold.federated.messages import check_digest
 from onefold.federated.signing import verify
 from onefold.federated.sums.contract import SumContract
 from onefold.federated.sums.keys import HolderKey
+from onefold.federated.sums.known_keys import KnownKeys
 from onefold.federated.sums.messages import (
     ANSWER,
     HEADERS,
@@ -182,6 +183,9 @@ class EncryptedSum:
         The message is drawn once per round and kept: a second call returns the same bytes, whatever the
         vector. Two messages with different noise about the same rows would cost more than the contract says.
 
+        A contract with another key under the site's own name is refused, and so is one with another key of a
+        holder or site than in the rounds before (:class:`KnownKeys`): whoever has the keys can read.
+
         Parameters
         ----------
         site : str
@@ -191,7 +195,8 @@ class EncryptedSum:
         folder : str or os.PathLike
             Folder of the site in which its messages are kept. It is not to be shared.
         key : HolderKey or None, default=None
-            Key to sign with, if the contract has keys of sites.
+            Key of the site, if the contract has one under its name: to sign with, and so that nobody else can
+            read under that name.
         ledger : Ledger, path or None, default=None
             Account of what was spent on the same rows. Of several rounds under one promise, only the first is
             charged: give a ledger there.
@@ -204,9 +209,8 @@ class EncryptedSum:
             The message to the server.
         """
         contract = self.contract
-        place = contract.place(site)
-        if contract.site_keys and (key is None or key.public.signing != contract.site_keys[place]):
-            raise InvalidInputError("sites sign in this sum: give the key of this site")
+        contract.place(site)
+        KnownKeys(folder, site, key).keep(contract)
         kept = Path(folder) / f"{contract.round_id}.{site}.sum"
         with file_lock(kept):
             if kept.is_file():

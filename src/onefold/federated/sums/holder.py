@@ -16,6 +16,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
 from onefold.federated.sums.encrypted import EncryptedSum
 from onefold.federated.sums.keys import HolderKey, canonical
+from onefold.federated.sums.known_keys import KnownKeys
 from onefold.federated.sums.messages import (
     ANSWER,
     LIST,
@@ -79,8 +80,8 @@ class SumHolder:
         self.name = key.name
         self._key, self._total, self._contract = key, total, total.contract
         self._scheme, self._number = scheme_of(self._contract), self._contract.number(key.name)
-        if key.public != self._contract.holders[self._number - 1]:
-            raise InvalidInputError("the contract has another key of this holder")
+        self._known = KnownKeys(folder, key.name, key)
+        self._known.check(self._contract)
         self._memory = Path(folder) / f"{self._contract.round_id}.{key.name}.round"
 
     def problems(self, envelopes: Iterable[bytes]) -> dict[str, str]:
@@ -136,6 +137,7 @@ class SumHolder:
         bytes
             The signed list, for all other holders.
         """
+        self._known.keep(self._contract)
         listed = self._added(envelopes)
         with file_lock(self._memory):
             known = self._remembered()

@@ -5,9 +5,10 @@ and what both sides agree on goes through HKDF with the names of contract, sende
 may start counting at zero each time.
 """
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "HolderKey",
     "PublicHolder",
     "canonical",
+    "check_distinct",
     "check_scheme",
     "check_threshold",
     "decrypt",
@@ -81,6 +83,16 @@ class PublicHolder:
         check_digest(self.signing)
         if self.bfv != "":
             check_public(self.bfv)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 sum of the keys, whatever they are called."""
+        return hashlib.sha256((self.agreement + self.signing + self.bfv).encode()).hexdigest()
+
+    @property
+    def fingerprint(self) -> str:
+        """The first 32 digits of the digest: what people compare."""
+        return self.digest[:32]
 
     def to_dict(self) -> dict[str, str]:
         """Return the key as JSON values; what it has not is left out.
@@ -157,6 +169,17 @@ def check_threshold(n_holders: int, threshold: int, colluding: int) -> None:
         )
 
 
+def check_distinct(keys: Iterable[PublicHolder]) -> None:
+    """Refuse a name with two keys and a key under two names: one would pass for another."""
+    names: dict[str, PublicHolder] = {}
+    for key in keys:
+        if names.setdefault(key.name.lower(), key) != key:
+            raise InvalidInputError(f"there are two keys under the name {key.name}: everyone has one")
+    parts = [part for key in names.values() for part in (key.agreement, key.signing, key.bfv) if part]
+    if len(set(parts)) < len(parts):
+        raise InvalidInputError("there are two names with the same key: everyone makes one of its own")
+
+
 def check_scheme(scheme: str, holders: Sequence[PublicHolder], threshold: int) -> None:
     """Refuse an unknown scheme, and for one key several holders, or one that has not got it."""
     if scheme not in SCHEMES:
@@ -209,6 +232,7 @@ class HolderGroup:
                 raise InvalidInputError("threshold and colluding must be whole numbers, at most the holders'")
         if len({holder.name for holder in self.holders}) < n:
             raise InvalidInputError("two holders have the same name: name each once")
+        check_distinct(self.holders)
         if self.colluding is None:
             object.__setattr__(self, "colluding", most_colluding(n, self.threshold))
         check_threshold(n, self.threshold, self.colluding or 0)

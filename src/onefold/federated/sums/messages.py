@@ -93,7 +93,7 @@ def check_message(contract: SumContract, header: Mapping[str, Any]) -> str:
         check_digest(part)
     if contract.site_keys:
         key = contract.site_keys[contract.place(site)]
-        if not verify(key, header["signature"], signed_bytes(header)):
+        if not verify(key.signing, header["signature"], signed_bytes(header)):
             raise MessageError(f"the message of site {site} is not signed by it")
     return str(site)
 

@@ -57,8 +57,10 @@ class RoundFiles:
 
     @property
     def in_words(self) -> str:
-        """Which contract it is."""
-        return f"round {self.contract.round_id}, contract {self.contract.digest[:32]}: the same for all?"
+        """Which contract it is, and who can read: digest and fingerprints, for people to compare."""
+        keys = ", ".join(f"{name} {key.fingerprint}" for name, key in self.contract.keys.items())
+        contract = f"round {self.contract.round_id}, contract {self.contract.digest[:32]}"
+        return f"{contract}, keys {keys}: the same for all?"
 
     def path(self, who: str, kind: str, folder: Path | None = None) -> Path:
         """Return the file of a site or holder.

@@ -56,8 +56,8 @@ class SumParties:
     colluding_holders : int or None, default=None
         Number of holders that may collude with the server; None takes the largest number that the threshold
         allows.
-    site_keys : tuple of str, default=()
-        Public signing keys of the sites, in their order.
+    site_keys : tuple of PublicHolder, default=()
+        Public keys of the sites, in their order.
     scheme : {"shamir", "bfv"}, default="shamir"
         Whether the holders share every number, or one holder has the only key of BFV.
 
@@ -78,7 +78,7 @@ class SumParties:
     missing_sites: int = 0
     colluding_sites: int = 1
     colluding_holders: int | None = None
-    site_keys: tuple[str, ...] = ()
+    site_keys: tuple[PublicHolder, ...] = ()
     scheme: str = "shamir"
 
     def contract(self, round_id: str, blocks: Sequence[SumBlock], **options: Any) -> SumContract:
