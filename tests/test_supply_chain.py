@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.metadata import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[1]
 LOCKS = ("all.lock", "dev.lock")
+SEAL_USERS = {"federated/fhe/_seal.py", "federated/sums/bfv.py", "federated/sums/schemes.py"}
 
 checkout = pytest.mark.skipif(not (TOP / "requirements").is_dir(), reason="no lock files in this copy")
 
@@ -73,6 +75,36 @@ def test_make_and_the_recipes_install_with_hashes() -> None:
         ]
         assert installs
         assert all("--require-hashes" in line for line in installs)
+
+
+# --- the binary that encrypts -----------------------------------------------------------------------------
+
+
+@checkout
+def test_threats_name_the_publisher_of_the_binary_that_encrypts() -> None:
+    pytest.importorskip("seal")
+    known = metadata("seal-python")
+    (row,) = [
+        line
+        for line in (TOP / "docs" / "threats.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| **a bad binary of SEAL**")
+    ]
+    version, hashes = _locked("all.lock")["seal-python"]
+    assert f"`seal-python` {version}" in row
+    assert len(hashes) > 1
+    assert f"one author, {known['Author']} (`{known['Home-page'].removeprefix('https://')}`)" in row
+    assert any("Beta" in each for each in known.get_all("Classifier"))
+
+
+@checkout
+def test_seal_is_used_by_encrypted_queries_and_sums_under_one_key_alone() -> None:
+    source = TOP / "src" / "onefold"
+    users = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(r"import seal\b|from seal\b|\"seal\"", path.read_text(encoding="utf-8"))
+    }
+    assert users == SEAL_USERS
 
 
 # --- bill of materials ------------------------------------------------------------------------------------

@@ -45,6 +45,31 @@ def test_every_attack_names_a_test_or_says_that_nothing_stops_it() -> None:
     assert [row for row in rows if not NAMED.search(row) and "not covered" not in row] == []
 
 
+def unshown(text: str) -> list[str]:
+    """Attacks of which more statements are made about what stops them than there are tests that show it."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("| **"):
+            attack, stops, _, shown = line.strip("| ").split(" | ")
+            statements = [
+                each for each in stops.split("; ") if each != "nothing" and "(not shown)" not in each
+            ]
+            if len(statements) > len(NAMED.findall(shown)):
+                found.append(attack)
+    return found
+
+
+@pytest.mark.skipif(not PAGE.is_file(), reason="the documents are not in this copy")
+def test_every_statement_about_what_stops_an_attack_has_a_test_or_says_that_it_is_not_shown() -> None:
+    assert unshown(PAGE.read_text(encoding="utf-8")) == []
+
+
+def test_statements_without_a_test_are_found() -> None:
+    test = "`tests/test_a.py::test_here`"
+    rows = [f"| **a** | one; two | - | {test} |", f"| **b** | one; two (not shown) | - | {test} |"]
+    assert unshown("\n".join([*rows, "| **c** | nothing | all | not covered |"])) == ["**a**"]
+
+
 def test_names_of_tests_that_are_gone_are_found(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_a.py").write_text("def test_here() -> None: ...\n")
