@@ -27,6 +27,7 @@ from onefold.fabrication import (
     TableSynthesizer,
 )
 from onefold.federated import HolderKey, SumHolder, release_moments
+from onefold.federated.sums.schema import SchemaSum
 from onefold.federated.sums.statistics import MomentSum, SumParties, TableSum
 from onefold.privacy import (
     AnalyticGaussian,
@@ -50,6 +51,7 @@ DELTA = 1e-5
 N_COLUMNS, N_CLASSES = 5, 4
 MANY_OF_ONE = 100  # rows of a person: were they all counted, everybody could see it
 MANY = 3500  # rows of the larger datasets
+SHARP = 40.0  # epsilon at which one row among thousands is seen
 Maker = Callable[[], BlockRelease]
 
 
@@ -494,6 +496,37 @@ def regression_release(
     )
 
 
+def schema_regression_release() -> BlockRelease:
+    """A number predicted from a table of numbers and levels, mapped by what the schema declares."""
+    fields = [field for field in table_schema().fields if field.role == "feature"]
+    schema = Schema([*fields, Field("cost", role="label", low=-50, high=50)])
+    rng = np.random.default_rng(6)
+    always = [(*record[:-1], float(rng.uniform(-60, 60))) for record in some_records(30)]
+    tables = [always, [*always, (1e9, "c", -1e9, "yes", 1e9, 1e9)]]
+    middle = np.concatenate([[0.0] * len(LEVELS[name]) if name in LEVELS else [0.5] for name in COLUMNS])
+    longest = math.sqrt(sum(0.5 if name in LEVELS else 0.25 for name in COLUMNS))
+
+    def exact(numbers: Floats, side: int) -> Floats:
+        rows = (encoded_by_hand(tables[side]) - middle) / longest
+        outputs = np.clip([record[-1] for record in tables[side]], -50, 50) / 50
+        pairs = np.column_stack([math.sqrt(0.7) * rows, math.sqrt(0.3) * outputs])
+        return moments_by_hand(pairs, np.zeros(len(pairs)), np.ones(len(pairs)), 1, True)
+
+    def fitted(side: int) -> Any:
+        names = (*COLUMNS, "cost")
+        columns = dict(zip(names, map(list, zip(*tables[side], strict=True)), strict=True))
+        return MomentRegressor(SHARP, DELTA, schema=schema).fit(columns).moments_
+
+    once = fitted(0)
+    return BlockRelease(
+        "MomentRegressor, schema",
+        once.guarantee_.record,
+        blocks_of_moments(once, False),
+        lambda side: moment_numbers(fitted(side)),
+        exact,
+    )
+
+
 # --- rows with noise ---------------------------------------------------------------------------------------
 
 LOW, HIGH = np.array([0.0, -1.0, 10.0, 0.0, -5.0]), np.array([1.0, 1.0, 14.0, 200.0, 5.0])
@@ -582,8 +615,7 @@ def encoded_by_hand(records: list[Record]) -> Floats:
         row: list[float] = []
         for name, value in zip(COLUMNS, record[:-1], strict=True):
             if name in LEVELS:
-                place = LEVELS[name].index(value) if value in LEVELS[name] else 0
-                row += [math.sqrt(0.5) * (place == level) for level in range(len(LEVELS[name]))]
+                row += [math.sqrt(0.5) * (value == level) for level in LEVELS[name]]
             else:
                 low, high = RANGES[name]
                 row.append((min(max(value, low), high) - low) / (high - low))
@@ -868,6 +900,44 @@ def moment_sum_release() -> BlockRelease:
     )
 
 
+def schema_sum_release() -> BlockRelease:
+    """Moments of persons' records at four sites by one encrypted sum, about the declared middle."""
+    fields = [*table_schema().fields, Field("who", "integer", role="person", low=0, high=10**6)]
+    schema = Schema(fields, rows_per_person=2)
+    tables = two_tables("person", "add-remove", 40)
+    ones = [len(LEVELS[name]) if name in LEVELS else 0 for name in COLUMNS]
+    middle = np.concatenate([[0.5] if n == 0 else [math.sqrt(0.5) / n] * n for n in ones])
+
+    def summed(side: int) -> tuple[Any, Floats]:
+        records, persons, _ = tables[side]
+        made = SchemaSum(f"round-{next(ROUNDS)}", parties(), schema, delta=DELTA)
+        parts = [[place for place, who in enumerate(persons) if who % 4 == site] for site in range(4)]
+        vectors = [
+            made.vector({**as_table([records[k] for k in part]), "who": [persons[k] for k in part]})
+            for part in parts
+        ]
+        lengths = [(block.length, block.triangle) for block in made.total.contract.blocks]
+        opened = opened_sum(made.total, vectors)
+        return made.total.contract, diagonal_first(opened.vector / 2.0**28, lengths)
+
+    def exact(numbers: Floats, side: int) -> Floats:
+        records, persons, _ = tables[side]
+        seen = unit_length(encoded_by_hand(records) - middle)
+        weights = 1.0 / np.bincount(persons)[persons]
+        return moments_by_hand(seen, np.array([record[-1] for record in records]), weights, N_CLASSES, True)
+
+    contract, _ = summed(0)
+    return BlockRelease(
+        "SchemaSum, person",
+        contract.promise.person,
+        summed_blocks(contract, 2.0**28),
+        lambda side: summed(side)[1],
+        exact,
+        tightness=0.999 / ALL_NOISE,
+        n_draws=24,
+    )
+
+
 def table_sum_release() -> BlockRelease:
     tables = two_tables("record", "add-remove", 40)
     exact = [counts_by_hand(counted) for *_, counted in tables]
@@ -899,7 +969,6 @@ def table_sum_release() -> BlockRelease:
 
 # --- all of them -------------------------------------------------------------------------------------------
 
-SHARP = 40.0  # epsilon at which one row among thousands is seen
 MECHANISMS = (Laplace, OptimalNoise, Gaussian, AnalyticGaussian)
 
 
@@ -928,6 +997,7 @@ def block_releases() -> dict[str, Maker]:
         ),
         "moments, found classes": found_classes_release,
         "regression": regression_release,
+        "regression, schema": schema_regression_release,
         "regression, person": partial(regression_release, "person"),
         "regression, many rows": partial(regression_release, **many),
         "classifier": partial(
@@ -955,5 +1025,6 @@ def block_releases() -> dict[str, Maker]:
         "rows outside": outside_release,
         "sum of moments": moment_sum_release,
         "sum of tables": table_sum_release,
+        "sum by a schema": schema_sum_release,
     }
     return found
