@@ -118,7 +118,7 @@ def synthetic_table(ledger: Any) -> Any:
 
 def tables_of_a_site(ledger: Any) -> Any:
     site = TableSynthesizer(SCHEMA, 0.5, 1e-6, neighbours="replace", ledger=ledger)
-    return site.count_tables(TABLE, site.count_bins(TABLE))
+    return site.count_tables(TABLE)
 
 
 def records_outside(ledger: Any) -> Any:

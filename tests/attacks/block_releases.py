@@ -25,6 +25,7 @@ from onefold.fabrication import (
     MomentFabricator,
     MomentRegressor,
     TableSynthesizer,
+    synthesizer,
 )
 from onefold.federated import HolderKey, SumHolder, release_moments
 from onefold.federated.sums.schema import SchemaSum
@@ -205,23 +206,25 @@ def fine_release() -> BlockRelease:
     rows = [[0, 2, 2, 4], [0, 2, 2, 4, 1e9]]
     given = [{"grade": values, "paid": [True] * len(values)} for values in rows]
 
-    def fitted(side: int) -> list[Any]:
-        with tapped(TableSynthesizer, "_released") as calls:
-            TableSynthesizer(schema, 1.0, DELTA).fit(given[side])
-        return [result for _, result in calls]
+    def fitted(side: int) -> tuple[Any, list[tuple[Any, Any]]]:
+        """The guarantee, and what noise was asked for with what came of it: fine cells, then tables."""
+        with tapped(synthesizer, "with_noise") as calls:
+            made = TableSynthesizer(schema, 1.0, DELTA).fit(given[side])
+        return made.guarantee_, calls
 
     def exact(numbers: Floats, side: int) -> Floats:
         grades = np.bincount(np.clip(rows[side], 0, GRADES - 1).astype(int), minlength=GRADES)
         return np.array([*grades, 0, len(rows[side])], dtype=float)
 
     def draw(side: int) -> Floats:
-        fine, tables = fitted(side)
-        start = tables.layout.sizes[0]  # which follows from the fine counts: the table of "paid" does not
-        return np.concatenate([fine.vector, tables.vector[start : start + 2]])
+        (_, fine), ((layout, *_), tables) = fitted(side)[1]
+        start = layout.sizes[0]  # which follows from the fine counts: the table of "paid" does not
+        return np.concatenate([fine, tables[start : start + 2]])
 
-    fine, tables = fitted(0)
-    blocks = (Block("fine cells", GRADES, fine.sigmas[0], 1.0), Block("paid", 2, tables.sigmas[0], 1.0))
-    return BlockRelease("TableSynthesizer, bins", fine.guarantee.record, blocks, draw, exact, tightness=0.3)
+    guarantee, calls = fitted(0)
+    sigmas = [asked[2][0] for asked, _ in calls]
+    blocks = (Block("fine cells", GRADES, sigmas[0], 1.0), Block("paid", 2, sigmas[1], 1.0))
+    return BlockRelease("TableSynthesizer, bins", guarantee.record, blocks, draw, exact, tightness=0.3)
 
 
 # --- moments -----------------------------------------------------------------------------------------------

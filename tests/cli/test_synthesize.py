@@ -213,14 +213,10 @@ def test_a_schema_from_private_rows_is_refused(table, tmp_path, capsys):
         (["DATA", "--epsilon", "1", "--out", "m.txt"], "must end in"),
         (["DATA", "--epsilon", "1", "--out", "DATA"], "is an input"),
         (["DATA", "--epsilon", "1", "--out", "m.csv", "--unit", "person"], "person"),
-        (["DATA", "--epsilon", "1", "--out", "m.csv", "--join", "a"], "leave out DATA"),
         (["DATA", "--epsilon", "1", "--out", "m.csv", "--evaluate", "DATA"], "--evaluate-epsilon"),
-        (["DATA", "--epsilon", "1", "--out", "m.csv", "--leave", "a"], "--join"),
-        (["DATA", "--epsilon", "1", "--counts", "c", "--own", "a"], "--bins-from"),
         (["DATA", "--mock", "--out", "m.csv"], "--epsilon"),
         (["--mock", "--out", "m.csv", "--epsilon", "1"], "leave out --epsilon"),
         (["--out", "m.csv"], "name the table"),
-        (["--join", "absent.counts", "--out", "m.csv"], "absent.counts"),
     ],
 )
 def test_what_contradicts_itself_is_refused_in_one_line(

@@ -285,7 +285,7 @@ def test_counts_that_promise_a_single_row_of_a_person_an_epsilon_of_0_survive_th
     declared = Schema(
         [Field("age", low=0, high=100), Field("who", "string", role="person")], rows_per_person=1000
     )
-    counts = TableSynthesizer(declared, 0.05).count_bins({"age": [1, 2], "who": ["a", "b"]})
+    counts = TableSynthesizer(declared, 0.05).count_tables({"age": [1, 2], "who": ["a", "b"]})
     assert counts.guarantee.record[0] == 0.0
     again = TableCounts.from_bytes(counts.to_bytes())
     assert again.guarantee == counts.guarantee

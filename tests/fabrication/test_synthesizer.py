@@ -1,8 +1,6 @@
 """Synthetic tables: what they look like, what they promise, what they cost, and what no cell can change."""
 
-import copy
 import math
-import pickle
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -149,14 +147,8 @@ def test_without_noise_margins_are_those_of_the_table() -> None:
 
 
 def test_noise_of_all_tables_together_is_what_the_budget_pays() -> None:
-    maker = TableSynthesizer(schema(), 1.0, 1e-6)
-    bins = maker.count_bins(table(50))
-    tables = maker.count_tables(table(50), bins)
-    spent = len(bins.layout.sizes) / bins.sigmas[0] ** 2
-    spent += (
-        len(tables.layout.sizes) / tables.sigmas[0] ** 2 + len(tables.layout.pairs) / tables.sigmas[1] ** 2
-    )
-    assert math.sqrt(spent) == pytest.approx(mu_of(1.0, 1e-6))
+    counts = TableSynthesizer(schema(), 1.0, 1e-6).count_tables(table(50))
+    assert spent(counts.layout, counts.sigmas) == pytest.approx(mu_of(1.0, 1e-6))
 
 
 @pytest.mark.parametrize(("neighbours", "factor"), [("add-remove", 1.0), ("replace", math.sqrt(2.0))])
@@ -191,8 +183,8 @@ def test_noise_grows_with_the_relation_and_the_rows_of_a_person(
     neighbours: Any, factor: float, rows: int | None
 ) -> None:
     person = None if rows is None else np.arange(50) // 2
-    plain = TableSynthesizer(schema(), 1.0).count_bins(table(50))
-    made = TableSynthesizer(schema(), 1.0, neighbours=neighbours, rows_per_person=rows).count_bins(
+    plain = TableSynthesizer(schema(), 1.0).count_tables(table(50))
+    made = TableSynthesizer(schema(), 1.0, neighbours=neighbours, rows_per_person=rows).count_tables(
         table(50), person
     )
     assert made.sigmas[0] == pytest.approx(plain.sigmas[0] * factor * (rows or 1))
@@ -265,83 +257,36 @@ def test_release_is_entered_in_the_ledger_once_before_the_noise(monkeypatch: pyt
         TableSynthesizer(schema(), 1.0, ledger=ledger).fit(table(30))
 
 
-def test_two_messages_of_a_site_are_charged_once_and_a_third_again() -> None:
+def test_every_count_of_tables_is_charged() -> None:
     ledger = Ledger(neighbours="add-remove")
     maker = TableSynthesizer(schema(), 1.0, ledger=ledger)
-    bins = maker.count_bins(table(30))
-    assert len(ledger.events) == 1
-    first = maker.count_tables(table(30), bins)
-    assert len(ledger.events) == 1
-    second = maker.count_tables(table(30), bins)  # with the whole budget
-    assert len(ledger.events) == 2
-    assert second.sigmas[1] == pytest.approx(first.sigmas[1] * math.sqrt(0.9))
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda maker: copy.deepcopy(maker),
-        lambda maker: pickle.loads(pickle.dumps(maker)),  # noqa: S301
-        lambda maker: maker.set_params(epsilon=5.0),
-        lambda maker: maker.set_params(ledger=Ledger(neighbours="add-remove")),
-        lambda maker: maker.set_params(schema=schema(name="the same", rows_per_person=3)),
-        lambda maker: clone(maker),
-    ],
-)
-def test_only_the_object_that_has_paid_counts_tables_without_a_charge(change: Any, tmp_path: Path) -> None:
-    Ledger(neighbours="add-remove").save(tmp_path / "ledger")
-    maker = TableSynthesizer(schema(), 1.0, ledger=Ledger.load(tmp_path / "ledger"))
-    bins = maker.count_bins(table(30))
-    other = change(maker)
-    if other.schema.digest != bins.schema:  # all sites took another schema meanwhile
-        bins = TableSynthesizer(other.schema, 1.0).count_bins(table(30))
-    other.count_tables(table(30), bins)
-    epsilons = [event.epsilon for event in other.ledger.events]
-    assert epsilons in ([1.0, 1.0], [1.0, 5.0], [1.0] * (other.ledger.path is None))
+    for times in (1, 2):
+        maker.count_tables(table(30))
+        assert len(ledger.events) == times
 
 
 # --- several sites -----------------------------------------------------------------------------------------
 
 
-def test_two_rounds_without_noise_are_bit_equal_to_the_pooled_fit() -> None:
+def test_counts_of_sites_without_noise_are_bit_equal_to_those_of_the_pooled_table() -> None:
     whole = table(900)
     parts = [rows_of(whole, rows) for rows in (slice(0, 100), slice(100, 500), slice(500, None))]
-    makers = [TableSynthesizer(schema(), None) for _ in parts]
-    bins = [maker.count_bins(part) for maker, part in zip(makers, parts, strict=True)]
-    agreed = TableCounts.from_bytes((bins[0] + bins[1] + bins[2]).to_bytes())
-    sent = [maker.count_tables(part, agreed) for maker, part in zip(makers, parts, strict=True)]
+    maker = TableSynthesizer(schema(), None)
+    sent = [maker.count_tables(part) for part in parts]
     total = TableCounts.from_bytes((sent[2] + sent[0] + sent[1]).to_bytes())
-    pooled = TableSynthesizer(schema(), None).fit(whole)
-    joint = TableSynthesizer.from_counts(schema(), total)
-    assert np.array_equal(total.vector, pooled.counts_.vector)
-    assert total.bins.equals(pooled.counts_.bins)
-    one, two = joint.sample(random_state=1), pooled.sample(random_state=1)
+    pooled = maker.count_tables(whole)
+    assert np.array_equal(total.vector, pooled.vector)
+    assert total.bins.equals(pooled.bins)
+    one, two = (
+        TableSynthesizer.from_counts(schema(), counts).sample(random_state=1) for counts in (total, pooled)
+    )
     assert all(one[name].tobytes() == two[name].tobytes() for name in one)
 
 
-def test_site_of_another_epsilon_joins_for_the_second_message() -> None:
-    one = TableSynthesizer(schema(), 1.0)
-    bins = one.count_bins(table(300))
-    tables = one.count_tables(table(300), bins)
-    late = TableSynthesizer(schema(), 8.0).count_tables(table(300, seed=1), bins)
-    assert (tables + late).guarantee.record[0] == 8.0
-    TableSynthesizer.from_counts(schema(), tables + late).sample(10)
-
-
-def test_wrong_bins_are_refused() -> None:
-    maker = TableSynthesizer(schema(), 1.0)
-    bins = maker.count_bins(table(30))
-    tables = maker.count_tables(table(30), bins)
-    with pytest.raises(InvalidInputError, match="count_bins"):
-        maker.count_tables(table(30))
-    with pytest.raises(InvalidInputError, match="count_bins"):
-        maker.count_tables(table(30), tables)
+def test_counts_of_another_schema_are_refused() -> None:
+    counts = TableSynthesizer(schema(), 1.0).count_tables(table(30))
     with pytest.raises(InvalidInputError, match="another schema"):
-        TableSynthesizer(schema(rows_about=7), 1.0).count_tables(table(30), bins)
-    with pytest.raises(InvalidInputError, match="tables are counted next"):
-        TableSynthesizer.from_counts(schema(), bins)
-    with pytest.raises(InvalidInputError, match="another schema"):
-        TableSynthesizer.from_counts(schema(rows_about=7), tables)
+        TableSynthesizer.from_counts(schema(rows_about=7), counts)
 
 
 # --- no cell stops a release, and none shows ---------------------------------------------------------------
@@ -482,22 +427,17 @@ def test_degenerate_tables_are_released_and_sampled(name: str, epsilon: float | 
 # --- plans and bins ----------------------------------------------------------------------------------------
 
 
-def test_declared_bins_need_one_message_only() -> None:
+def test_declared_bins_are_used_as_they_are() -> None:
     known = Schema([Field("a", low=0, high=9, bins=(1, 2, 5)), Field("b", "boolean"), FIELDS[-1]])
     given = {"a": np.linspace(0, 9, 300), "b": np.arange(300) % 2 == 0, "died": np.array(["no", "yes"] * 150)}
-    maker = TableSynthesizer(known, 1.0)
-    with pytest.raises(InvalidInputError, match="declares all bins"):
-        maker.count_bins(given)
-    counts = maker.count_tables(given)
-    assert counts.layout.sizes == (4, 2)
-    with pytest.raises(InvalidInputError, match="leave bins out"):
-        maker.count_tables(given, counts)
+    assert TableSynthesizer(known, 1.0).count_tables(given).layout.sizes == (4, 2)
 
 
-def test_plan_depends_on_the_schema_and_the_noise_alone() -> None:
-    made = [TableSynthesizer(schema(), 1.0).count_bins(table(n, seed=n)) for n in (0, 10, 3000)]
+def test_bins_of_a_sum_depend_on_the_schema_and_the_noise_alone() -> None:
+    made = [TableSynthesizer(schema(), 1.0).count_tables(table(n, seed=n)) for n in (0, 10, 3000)]
     assert made[0].layout == made[1].layout == made[2].layout
-    assert made[0].n_fine == made[2].n_fine
+    assert made[0].bins.equals(made[1].bins)
+    assert made[0].bins.equals(made[2].bins)
 
 
 def test_more_than_sixty_columns_are_counted_in_pairs_of_close_ones() -> None:

@@ -259,26 +259,20 @@ SCHEMA = Schema(
 )
 
 
-def table_rounds(
-    epsilon: float | None, **options: Any
-) -> tuple[TableCounts, list[TableSum], list[TableCounts]]:
-    """Both rounds of counting; the opened tables, the sums, and the sites' own tables."""
-    tables = {site: table(500, place) for place, site in enumerate(SITES)}
-    makers = {site: TableSynthesizer(SCHEMA, epsilon, noise=False, **options) for site in SITES}
-    fine = {site: makers[site].count_bins(tables[site]) for site in SITES}
-    first = TableSum("fine", parties(), fine["a"], most_rows=1000)
-    bins = first.opened(fine["a"], opened(first.total, {s: first.vector(fine[s]) for s in SITES}))
-    own = {site: makers[site].count_tables(tables[site], bins) for site in SITES}
-    second = TableSum("tables", parties(), own["a"], most_rows=1000, before=first)
-    assert {TableSum("tables", parties(), own[s], 1000, first).total.contract.digest for s in SITES} == {
-        second.total.contract.digest
+def table_sum(epsilon: float | None, **options: Any) -> tuple[TableCounts, TableSum, list[TableCounts]]:
+    """One round of counting: the opened tables, the sum, and the sites' own tables."""
+    maker = TableSynthesizer(SCHEMA, epsilon, noise=False, **options)
+    own = {site: maker.count_tables(table(500, place)) for place, site in enumerate(SITES)}
+    summed = TableSum("tables", parties(), own["a"], most_rows=1000)
+    assert {TableSum("tables", parties(), own[s], 1000).total.contract.digest for s in SITES} == {
+        summed.total.contract.digest
     }
-    found = second.opened(own["a"], opened(second.total, {s: second.vector(own[s]) for s in SITES}))
-    return found, [first, second], list(own.values())
+    found = summed.opened(own["a"], opened(summed.total, {s: summed.vector(own[s]) for s in SITES}))
+    return found, summed, list(own.values())
 
 
 def test_counts_without_noise_are_the_plain_sum() -> None:
-    found, _, own = table_rounds(None)
+    found, _, own = table_sum(None)
     assert np.array_equal(found.vector, sum(counts.vector for counts in own))
     assert not found.guarantee.holds
     assert found.shared
@@ -286,10 +280,10 @@ def test_counts_without_noise_are_the_plain_sum() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"neighbours": "replace"}])
 def test_counts_with_noise_have_one_releases_promise_and_noise(options: dict[str, Any]) -> None:
-    found, sums, own = table_rounds(1.0, **options)
+    found, summed, own = table_sum(1.0, **options)
     assert found.guarantee.holds
     assert found.guarantee.n_owners == 4
-    mu = np.hypot(*(each.total.contract.mu for each in sums))
+    mu = summed.total.contract.mu
     assert mu <= found.guarantee.mu < mu * (1 + 1e-5)
     noise = found.vector - sum(counts.vector for counts in own)
     parts = np.split(noise, [found.layout.singles_length])
@@ -304,14 +298,14 @@ def test_counts_with_noise_have_one_releases_promise_and_noise(options: dict[str
 
 
 def test_counts_get_a_finer_grid_where_shares_would_be_too_small() -> None:
-    found, sums, own = table_rounds(50.0)
-    assert any(each._digits > 0 for each in sums)
-    assert all(block.shares(3)[0][0] >= 2 for each in sums for block in each.total.contract.blocks)
+    found, summed, own = table_sum(50.0)
+    assert summed._digits > 0
+    assert all(block.shares(3)[0][0] >= 2 for block in summed.total.contract.blocks)
     noise = found.vector - sum(counts.vector for counts in own)
     assert np.abs(noise).max() < 50
 
 
 def test_counts_with_noise_of_their_own_are_refused() -> None:
-    counts = TableSynthesizer(SCHEMA, 1.0).count_bins(table(50, 0))
+    counts = TableSynthesizer(SCHEMA, 1.0).count_tables(table(50, 0))
     with pytest.raises(InvalidInputError, match="wait for noise: use noise=False"):
         TableSum("r", parties(), counts, most_rows=100)

@@ -1,10 +1,9 @@
-"""``onefold synthesize``: a private table of any columns; a mock of its shape; one round of several sites."""
+"""``onefold synthesize``: a private table of any columns, or a mock of its shape."""
 
 from __future__ import annotations
 
 import argparse
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -25,7 +24,7 @@ from onefold.cli.outputs import (
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.fabrication import TableCounts, TableSynthesizer
+    from onefold.fabrication import TableSynthesizer
     from onefold.privacy import Guarantee
     from onefold.report import PrivacyUtilityDisplay
     from onefold.tables import Schema
@@ -41,13 +40,6 @@ TRIAL_ROWS = 100_000  # most rows that a model is trained on to try it
 MOST_LEVELS = 250  # of a category, for boosted trees; numbers of more levels are taken as they are
 MOST_ERROR = 0.2  # of a noisy accuracy that is worth telling
 NO_ROW_READ = "No row was read: the table follows from the schema alone, so it tells nothing about anyone."
-LEFT_BINS = (
-    "The bins still follow the first messages, also of sites that left; these keep what they were promised."
-)
-NO_BINS = (
-    "a sum needs the same bins everywhere: declare onefold:bins for every column of numbers, or let every "
-    "site send --fine FILE first and give all of these files with --bins-from"
-)
 
 
 def add_parser(commands: Any) -> None:
@@ -60,13 +52,13 @@ def add_parser(commands: Any) -> None:
         "Protected are whole records or persons; the number of rows is a noisy one too.",
         epilog="Cells that the schema does not allow stop nothing: numbers are clipped, anything else "
         "becomes 'other', missing, or the middle of the range or the first level. Rows without a declared "
-        "label or person are left out. Several sites: each writes --counts, and --join adds them up.",
+        "label or person are left out. Several sites make one table with onefold federate sum.",
     )
-    what = f"table to read: {shared.TABLES}; none with --join, and none for a mock of the schema"
+    what = f"table to read: {shared.TABLES}; none for a mock of the schema"
     parser.add_argument("data", metavar="DATA", nargs="?", help=what)
     declared = "schema of the table, a JSON file, declared without looking at private rows"
     option(parser, "--schema FILE", declared, required=True)
-    option(parser, "--out TABLE", "table to write: .csv, .npz or .parquet")
+    option(parser, "--out TABLE", "table to write: .csv, .npz or .parquet", required=True)
     rows = "rows to write (default: the noisy number of rows, at most ten million; 100 for a mock)"
     option(parser, "--rows N", rows, shared.whole)
     structure = "pairs of columns that rows follow; auto decides by the noisy number of rows"
@@ -77,7 +69,6 @@ def add_parser(commands: Any) -> None:
     shared.add_output_options(parser)
     reports.add_report(parser)
     _add_privacy_options(parser.add_argument_group("privacy"))
-    _add_site_options(parser.add_argument_group("several sites"))
     shared.add_database_options(parser)
     _add_evaluation_options(parser.add_argument_group("evaluation"))
     parser.set_defaults(run=run)
@@ -96,19 +87,6 @@ def _add_privacy_options(group: Any) -> None:
     shared.add_ledger(group)
 
 
-def _add_site_options(group: Any) -> None:
-    option(
-        group, "--counts FILE", "write the noisy counts of this site, or with --join their sum, for --join"
-    )
-    first = "write the first message of this site, from which all sites take the same bins"
-    option(group, "--fine FILE", first)
-    option(group, "--bins-from FILE", "first messages of all sites, for --counts", nargs="+")
-    own = "first message of this site: its budget pays for --counts too, once"
-    option(group, "--own FILE", own)
-    option(group, "--join FILE", "counts to add up; no table is read", nargs="+")
-    option(group, "--leave FILE", "counts to take out of the sum again", nargs="+")
-
-
 def _add_evaluation_options(group: Any) -> None:
     private = "private table on which a model trained on the synthetic one is tried, with noise"
     option(group, "--evaluate FILE", private)
@@ -118,19 +96,17 @@ def _add_evaluation_options(group: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Count or join or mock; write; tell privacy first."""
+    """Count or mock; write; tell privacy first."""
     _check(args)
     from onefold.tables import Schema
 
     schema = Schema.load(args.schema)
     schema.require_confirmed(args.schema)  # also for a mock, which says that it shows no row
     reports.check_report(args)
-    if args.report is not None and (args.out is None or (args.mock and args.data is None)):
-        raise InvalidInputError("--report goes with --out and rows that are read: there is nothing to report")
+    if args.report is not None and args.data is None:
+        raise InvalidInputError("--report goes with rows that are read: there is nothing to report")
     _check_look(args.evaluate or args.evaluate_public, schema)
-    if args.join is not None:
-        result, words = _joined(args, schema)
-    elif args.data is None:
+    if args.data is None:
         result, words = _mocked(args, schema)
     else:
         result, words = _of_rows(args, schema)
@@ -146,39 +122,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Refuse what contradicts itself, before anything is read."""
-    if args.join is not None:
-        _refuse(args, "--join reads counts only", "data", "mock", "fine", "bins_from", "own")
-        _refuse(args, "--join spends nothing", "epsilon", "delta", "unit", "ledger", "evaluate")
-        _require(args, "--join", "out", "counts")
-    elif args.data is None:
+    if args.data is None:
         if not args.mock:
-            raise InvalidInputError("name the table to read, or give --join or --mock")
-        _refuse(
-            args, "a mock without DATA is made from the schema alone", "epsilon", "delta", "ledger", "unit"
-        )
-        _refuse(args, "a mock without DATA is made from the schema alone", "evaluate", "evaluate_public")
-        _refuse(args, "a mock is a table", "fine", "counts", "bins_from", "own")
-        _require(args, "--mock", "out")
-    else:
-        if args.epsilon is None:
-            tiny = " (a tiny one; without DATA no row is read)" if args.mock else ""
-            raise InvalidInputError(f"a table that is read needs --epsilon{tiny}")
-        if args.fine is not None:
-            _refuse(args, "--fine is the first message", "out", "counts", "bins_from", "own", "mock")
-        else:
-            _require(args, "synthesize", "out", "counts")
-        if args.own is not None and args.bins_from is None:
-            raise InvalidInputError("--own goes with --bins-from: the first messages of all sites")
-        if args.bins_from is not None and args.counts is None:
-            raise InvalidInputError("--bins-from goes with --counts")
-        for path in _files(args.bins_from) if args.own is None else ():
-            if Path(_receipt(path)).exists():  # otherwise a tenth of the budget would be spent twice
-                raise InvalidInputError(
-                    f"{path} is the first message of this site: give --own {path}, which pays for --counts "
-                    f"({_receipt(path)} stays at the site that wrote it)"
-                )
-    if args.leave is not None and args.join is None:
-        raise InvalidInputError("--leave goes with --join: the sum to take counts out of")
+            raise InvalidInputError("name the table to read, or give --mock")
+        alone = "a mock without DATA is made from the schema alone"
+        _refuse(args, alone, "epsilon", "delta", "ledger", "unit", "evaluate", "evaluate_public")
+    elif args.epsilon is None:
+        tiny = " (a tiny one; without DATA no row is read)" if args.mock else ""
+        raise InvalidInputError(f"a table that is read needs --epsilon{tiny}")
     if (args.evaluate is None) != (args.evaluate_epsilon is None):
         raise InvalidInputError(
             "--evaluate and --evaluate-epsilon go together; rows that are public: --evaluate-public"
@@ -186,29 +137,10 @@ def _check(args: argparse.Namespace) -> None:
     looks = [path for path in (args.evaluate, args.evaluate_public) if path is not None]
     if len(looks) > 1:
         raise InvalidInputError("--evaluate and --evaluate-public contradict each other: leave out one")
-    if args.out is None and (looks or args.rows is not None):
-        raise InvalidInputError("--rows and --evaluate are about a table: name it with --out")
-    inputs = [
-        args.data,
-        args.schema,
-        *looks,
-        *_files(args.join),
-        *_files(args.leave),
-        *_files(args.bins_from),
-    ]
-    inputs = [path for path in inputs if path is not None]
-    if args.out is not None:
-        check_private_table(args.out, *inputs)
-        check_writable(f"{args.out}.quality.json", *inputs)
-    for path in (args.counts, args.fine):
-        if path is not None:
-            check_writable(path, *inputs)
-    quality = None if args.out is None else f"{args.out}.quality.json"
-    check_spares_ledger(args.ledger, args.out, quality, args.counts, args.fine)
-
-
-def _files(paths: list[str] | None) -> list[str]:
-    return paths or []
+    inputs = [path for path in (args.data, args.schema, *looks) if path is not None]
+    check_private_table(args.out, *inputs)
+    check_writable(f"{args.out}.quality.json", *inputs)
+    check_spares_ledger(args.ledger, args.out, f"{args.out}.quality.json")
 
 
 def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
@@ -216,11 +148,6 @@ def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
         if getattr(args, name) not in (None, False):
             shown = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
             raise InvalidInputError(f"{why}: leave out {shown}")
-
-
-def _require(args: argparse.Namespace, what: str, *names: str) -> None:
-    if all(getattr(args, name) is None for name in names):
-        raise InvalidInputError(f"{what} needs {' or '.join(f'--{name} FILE' for name in names)}")
 
 
 def _for_unit(schema: Schema, unit: str | None) -> Schema:
@@ -239,7 +166,6 @@ def _for_unit(schema: Schema, unit: str | None) -> Schema:
 
 def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
     from onefold.fabrication import TableSynthesizer
-    from onefold.fabrication.plan import CountingPlan
     from onefold.tables import read_table
 
     schema = _for_unit(schema, args.unit)
@@ -251,20 +177,10 @@ def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
         neighbours=args.neighbours,
         ledger=args.ledger,
     )
-    bins = None if args.bins_from is None else _sum(args.bins_from, schema)
-    if args.counts is not None and bins is None and CountingPlan.of(schema, 1).open:
-        raise InvalidInputError(NO_BINS)
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, schema=schema, private=True)
-    if args.fine is not None:
-        return _first_message(args.fine, maker, table)
     with busy("counting", args.quiet):
-        if args.counts is None:
-            maker.fit(table)
-        else:
-            counts = _second_message(maker, table, bins, args.own)
-            counts.save(args.counts)
-            maker = TableSynthesizer.from_counts(schema, counts, structure=args.structure)
+        maker.fit(table)
     return _told(args, schema, maker)
 
 
@@ -273,11 +189,6 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
     promise = maker.guarantee_
     result: dict[str, Any] = {"holds": promise.holds, "promise": promise.to_dict()}
     words = [*shared.promise_in_words(promise), ""]
-    if args.counts is not None:
-        result["counts"] = args.counts
-        words.append(f"counts written to {args.counts}; onefold synthesize --join adds them to other sites'")
-    if args.out is None:
-        return result, words
     with busy("drawing rows", args.quiet):
         made = maker.sample(MOCK_ROWS if args.mock and args.rows is None else args.rows)
         quality = maker.quality_
@@ -299,8 +210,8 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
 
 def _forecast(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> dict[str, Any]:
     """What other epsilons would give, for the page; many columns take a while, so only if there is one."""
-    if args.report is None or not maker.guarantee_.holds or maker.counts_.n_sites > 1:
-        return {}  # the noise of several sites adds up: that is another curve
+    if args.report is None or not maker.guarantee_.holds:
+        return {}
     with busy("forecasting other epsilons", args.quiet):
         return {"forecast": forecast_table(schema, maker.guarantee_, maker.n_rows_).to_dict()}
 
@@ -346,84 +257,6 @@ def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     words.append(f"{n_rows} rows written to {args.out}")
     result = {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report, "mock": True}
     return {**result, "holds": True, "promise": promise}, words
-
-
-# --- several sites ----------------------------------------------------------------------------------------
-
-
-def _first_message(path: str, maker: TableSynthesizer, table: Any) -> Told:
-    """Write counts of fine cells, and beside them, for this site only, what pays for the second message."""
-    counts = maker.count_bins(table)
-    counts.save(path)
-    maker.pause(_receipt(path))
-    promise = counts.guarantee
-    words = [
-        *shared.promise_in_words(promise),
-        "",
-        f"first message written to {path}: give it to all sites; {_receipt(path)} stays here and pays for "
-        f"--counts with --own {path}, once",
-    ]
-    return {"fine": path, "holds": promise.holds, "promise": promise.to_dict()}, words
-
-
-def _receipt(path: str) -> str:
-    return f"{path}.paid"
-
-
-def _second_message(maker: TableSynthesizer, table: Any, bins: Any, own: str | None) -> TableCounts:
-    if own is None:
-        return maker.count_tables(table, bins)
-    maker.resume(_receipt(own))
-    try:
-        return maker.count_tables(table, bins)
-    except InvalidInputError:  # nothing was counted: it stays paid for
-        with suppress(InvalidInputError):
-            maker.pause(_receipt(own))
-        raise
-
-
-def _sum(paths: list[str], schema: Schema) -> TableCounts:
-    """Add up the counts in files, which must have been made with this schema."""
-    from onefold.fabrication import TableCounts
-    from onefold.tables.schema_format import differing
-
-    total: TableCounts | None = None
-    for path in paths:
-        counts = TableCounts.load(path)
-        own = _for_unit(schema, counts.guarantee.unit)
-        try:
-            if counts.schema != own.digest:
-                where = differing(own.field_digests, counts.fields)
-                raise InvalidInputError(f"made with another schema{f' ({where})' if where else ''}")
-            total = counts if total is None else total + counts
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{path}: {error}") from None
-    assert total is not None
-    return total
-
-
-def _joined(args: argparse.Namespace, schema: Schema) -> Told:
-    """Add up what sites have sent, and make the table of all of them."""
-    from onefold.fabrication import TableSynthesizer
-    from onefold.fabrication.plan import CountingPlan
-
-    total = _sum(args.join, schema)
-    for path in _files(args.leave):
-        leaving = _sum([path], schema)
-        try:
-            total = total - leaving
-        except InvalidInputError as error:
-            raise InvalidInputError(f"{path}: {error}") from None
-    if args.counts is not None:
-        total.save(args.counts)
-    own = _for_unit(schema, total.guarantee.unit)
-    maker = TableSynthesizer.from_counts(own, total, structure=args.structure)
-    result, words = _told(args, own, maker)
-    sites = "1 site" if total.n_sites == 1 else f"{total.n_sites} sites, each with noise of its own"
-    words.insert(0, f"Counts of {sites}. What a record or person of each is promised:")
-    if args.leave is not None and CountingPlan.of(own, 1).open:
-        words.insert(1, LEFT_BINS)
-    return {"sites": total.n_sites, **result}, words
 
 
 # --- a look at other rows ---------------------------------------------------------------------------------

@@ -170,10 +170,8 @@ def with_noise(
 class TableCounts:
     """Counts of the cells of a table, with noise: what a site sends, and what adds up.
 
-    There are two kinds. Counts of *fine cells*, one column at a time, lead to bins; they come first, and are
-    not needed where all bins are declared. Counts of *tables*, one column and two columns at a time within
-    every class, hold the bins they were made with. Both are a vector of whole numbers and a public
-    description.
+    One column and two columns at a time are counted within every class: a vector of whole numbers, and a
+    public description with the bins that it was made with.
 
     Parameters
     ----------
@@ -189,8 +187,8 @@ class TableCounts:
         Standard deviation of the noise on counts of single columns and of pairs.
     guarantee : Guarantee
         What is promised to the records behind the counts.
-    bins : Bins or None, default=None
-        Cells of the tables; None for counts of fine cells.
+    bins : Bins
+        Cells of the tables.
     shared : bool, default=False
         Whether the noise is one for several sites together: then no site can leave.
     fields : tuple of (str, str), default=()
@@ -219,8 +217,10 @@ class TableCounts:
     >>> import numpy as np
     >>> from onefold.privacy import Guarantee
     >>> promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 1)
-    >>> site = TableCounts("abc", 8, CountLayout(("a",), (2,)), np.array([3, 4]), (10.0, 0.0), promise)
-    >>> other = TableCounts("abc", 8, CountLayout(("a",), (2,)), np.array([5, 1]), (10.0, 0.0), promise)
+    >>> bins = Bins((np.arange(2),), (np.ones(2, dtype=np.int64),))
+    >>> layout = CountLayout(("a",), (2,))
+    >>> site = TableCounts("abc", 8, layout, np.array([3, 4]), (10.0, 0.0), promise, bins)
+    >>> other = TableCounts("abc", 8, layout, np.array([5, 1]), (10.0, 0.0), promise, bins)
     >>> (site + other).vector.tolist(), round((site + other).sigmas[0], 2)
     ([8, 5], 14.14)
     """
@@ -231,7 +231,7 @@ class TableCounts:
     vector: Integers
     sigmas: tuple[float, float]
     guarantee: Guarantee
-    bins: Bins | None = None
+    bins: Bins
     shared: bool = False
     fields: tuple[tuple[str, str], ...] = ()
     parts: tuple[str, ...] = ()
@@ -329,15 +329,11 @@ class TableCounts:
                 f"the counts are of tables with different schemas{f' ({where})' if where else ''}: "
                 "use one schema file"
             )
-        if (self.bins is None) != (other.bins is None):
-            raise InvalidInputError(
-                "first messages, counts of fine cells, cannot be added to counts of tables: give one kind"
-            )
         if self.layout != other.layout or self.n_fine != other.n_fine:
             raise InvalidInputError(
                 "the counts are of different cells: all sites need the same epsilon, delta and neighbours"
             )
-        if self.bins is not None and other.bins is not None and not self.bins.equals(other.bins):
+        if not self.bins.equals(other.bins):
             raise InvalidInputError("the counts were made with different bins: give all sites the same ones")
         if self.is_raw != other.is_raw:
             raise InvalidInputError("counts that wait for noise cannot be added to counts with noise")
@@ -417,12 +413,10 @@ class TableCounts:
             "guarantee": self.guarantee.to_dict(),
             "shared": self.shared,
             "parts": list(self.parts),
-            "fine": None if self.bins is None else [len(own) for own in self.bins.cells],
+            "fine": [len(own) for own in self.bins.cells],
         }
-        arrays: dict[str, AnyArray] = {"vector": self.vector}
-        if self.bins is not None:
-            arrays["cells"] = np.concatenate(self.bins.cells).astype(np.int64)
-            arrays["weights"] = np.concatenate(self.bins.weights)
+        cells, weights = np.concatenate(self.bins.cells), np.concatenate(self.bins.weights)
+        arrays = {"vector": self.vector, "cells": cells.astype(np.int64), "weights": weights}
         return archive_bytes(KIND, about, arrays)
 
     @classmethod
@@ -533,11 +527,7 @@ def _read_parts(parts: Any) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins | None:
-    if fine is None:
-        if set(arrays) != {"vector"}:
-            raise FileFormatError(DAMAGED)
-        return None
+def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins:
     ends = np.cumsum(_wholes(fine))
     cells, weights = arrays["cells"], arrays["weights"]
     right = len(fine) == len(layout.sizes) and min(fine) > 0 and set(arrays) == {"vector", "cells", "weights"}

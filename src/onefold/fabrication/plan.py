@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Floats
+from onefold._base.arrays import AnyArray, Floats, Integers
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.bins import Bins, ColumnCells, coarse_bins, fine_cells
-from onefold.fabrication.pair_tables import MOST_CELLS, CountLayout, TableCounts
+from onefold.fabrication.pair_tables import MOST_CELLS, CountLayout
 from onefold.privacy.samplers import RandomState, generator
 from onefold.tables import Field, Schema
 
@@ -156,13 +156,43 @@ class CountingPlan:
         single = math.sqrt(len(layout.sizes) / (share * part))
         return single, math.sqrt(len(layout.pairs) / (share * (1.0 - part))) if layout.pairs else 0.0
 
-    def bins(self, counts: TableCounts | None) -> Bins:
+    def declared_bins(self) -> Bins:
+        """Return the bins of a schema that declares all of them.
+
+        Returns
+        -------
+        Bins
+            The bins.
+        """
+        return self._allowed(coarse_bins(self.columns, [None] * len(self.columns), 0.0, 0.0, 0.0))
+
+    def even_bins(self, n_rows: int, sigma: float) -> Bins:
+        """Make bins as if all cells of a column were equally full: nobody looks at rows.
+
+        Parameters
+        ----------
+        n_rows : int
+            Declared number of rows.
+        sigma : float
+            Standard deviation of the noise that counts of fine cells would have.
+
+        Returns
+        -------
+        Bins
+            The bins.
+        """
+        even = [np.full(size, n_rows // size, dtype=np.int64) for size in self.fine_layout.sizes]
+        return self.bins(np.concatenate(even), sigma)
+
+    def bins(self, vector: Integers, sigma: float) -> Bins:
         """Make bins of noisy counts of fine cells: post-processing.
 
         Parameters
         ----------
-        counts : TableCounts or None
-            The counts; None where there is nothing to be counted.
+        vector : ndarray of int64
+            The counts, as ``fine_layout`` orders them.
+        sigma : float
+            Standard deviation of their noise.
 
         Returns
         -------
@@ -170,18 +200,12 @@ class CountingPlan:
             The bins.
         """
         noisy: list[Floats | None] = [None] * len(self.columns)
-        if counts is None:
-            found = coarse_bins(self.columns, noisy, 0.0, 0.0, 0.0)
-            if self.layout(found).length > MOST_CELLS:
-                raise InvalidInputError("the schema declares too many levels and bins: declare fewer")
-            return found
-        tables = [table[0].astype(np.float64) for table in counts.layout.singles(counts.vector)]
+        tables = [table[0].astype(np.float64) for table in self.fine_layout.singles(vector)]
         for place, table in zip(self.open, tables, strict=True):
             noisy[place] = table
         weights = np.array([1.0 / len(table) for table in tables])
         n_rows = max(float(weights @ [table.sum() for table in tables] / weights.sum()), 0.0)
         # The noise on the pairs that will be counted with the rest of the same budget.
-        sigma = counts.sigmas[0]
         later = math.sqrt(len(self.pairs) / ((1.0 - BINS_SHARE) * (1.0 - SINGLES_SHARE)))
         pair = sigma * later / math.sqrt(len(self.open) / BINS_SHARE)
         most = MOST_LEVELS
@@ -189,9 +213,12 @@ class CountingPlan:
         while self.layout(found).length > USUAL_CELLS and most > 2:
             most //= 2
             found = coarse_bins(self.columns, noisy, sigma, pair, n_rows, most)
-        if self.layout(found).length > MOST_CELLS:
+        return self._allowed(found)
+
+    def _allowed(self, bins: Bins) -> Bins:
+        if self.layout(bins).length > MOST_CELLS:
             raise InvalidInputError("the schema declares too many levels and bins: declare fewer")
-        return found
+        return bins
 
 
 def _classes(schema: Schema) -> tuple[Any, ...]:

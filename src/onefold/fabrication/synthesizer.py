@@ -1,11 +1,9 @@
 """Private synthetic tables with columns of any kind: all pairs of columns are counted once, with noise."""
 
-import json
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,9 +11,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Index, Mask, column_array
-from onefold._base.files import remove_file, write_whole
-from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.arrays import AnyArray, Index, Integers, Mask, column_array
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repair
@@ -118,11 +115,9 @@ class TableSynthesizer(BaseEstimator):
     not allow are mapped: numbers are clipped, anything else becomes ``other``, missing, or the middle of the
     range or the first level. Rows without a declared label or person are left out. No cell stops the release.
 
-    *Several sites.* Counts add up. With declared bins for all columns of numbers and few levels one message
-    per site is enough: :meth:`count_tables`. Without, all sites send :meth:`count_bins` first; their sum goes
-    back and is given to :meth:`count_tables`. :meth:`from_counts` takes the sum of the tables. A site that
-    takes part in both messages is charged once, for both; one that joins for the second spends its whole
-    budget there. :meth:`pause` and :meth:`resume` keep what is paid for between two processes.
+    *Several sites.* Counts of :meth:`count_tables` add up, because their bins follow from the schema alone;
+    :meth:`from_counts` takes the sum. Every call is a release of its own. ``onefold federate sum --what
+    tables`` adds them up encrypted, with noise once for all sites.
 
     *Many columns.* Up to 60 columns are counted in all pairs; of more, those that stand close to each other
     in the schema, 1770 pairs in all. A label with more than 20 classes, or a number, is a column like others.
@@ -198,50 +193,23 @@ class TableSynthesizer(BaseEstimator):
         """
         budget = self._budget(person)
         if not self.noise:
-            raise InvalidInputError(
-                "noise=False makes counts for a sum only: use count_bins and count_tables"
-            )
+            raise InvalidInputError("noise=False makes counts for a sum only: use count_tables")
         rows = self._rows(X, person, budget)
         charge(self.ledger, budget.guarantee, "table synthesizer")
-        bins = budget.plan.bins(self._counted_bins(rows, budget) if budget.plan.open else None)
-        counts = self._counted_tables(rows, bins, budget, 1.0 - budget.plan.bins_share)
-        return self._adopt(counts, budget.plan)
+        plan = budget.plan
+        bins = plan.bins(self._fine_counts(rows, budget), self._fine_noise(budget)) if plan.open else None
+        return self._adopt(self._counted_tables(rows, bins, budget, 1.0 - plan.bins_share), plan)
 
-    def count_bins(self, X: Any, person: Any = None) -> TableCounts:
-        """Count the fine cells of every column that has to be cut: the first of two messages of a site.
-
-        The whole budget is entered in the ledger here: it pays for the tables that this object counts next.
-
-        Parameters
-        ----------
-        X : table
-            The rows of this site.
-        person : array-like of shape (n_rows,) or None, default=None
-            Who each row is about.
-
-        Returns
-        -------
-        TableCounts
-            Counts to be added up over sites.
-        """
-        budget = self._budget(person)
-        if not budget.plan.open:
-            raise InvalidInputError("the schema declares all bins: count_tables alone is enough")
-        rows = self._rows(X, person, budget)
-        self._charge(budget)
-        counts = self._counted_bins(rows, budget)
-        self._paid: tuple[Guarantee, float, int] | None = self._account(budget)
-        return counts
-
-    def count_tables(self, X: Any, bins: TableCounts | None = None, person: Any = None) -> TableCounts:
+    def count_tables(self, X: Any, person: Any = None) -> TableCounts:
         """Count single columns and pairs within every class: the message of a site.
 
+        Bins that the schema does not declare are cut as if all cells of a column were equally full, so that
+        all sites have the same ones.
+
         Parameters
         ----------
         X : table
             The rows of this site.
-        bins : TableCounts or None, default=None
-            Sum of all sites' counts of fine cells; None where the schema declares all bins.
         person : array-like of shape (n_rows,) or None, default=None
             Who each row is about.
 
@@ -251,57 +219,12 @@ class TableSynthesizer(BaseEstimator):
             Counts to be added up over sites.
         """
         budget = self._budget(person)
-        budget, agreed = self._agreed(budget, bins)
+        plan = budget.plan
+        bins = plan.even_bins(self._rows_about, self._fine_noise(budget)) if plan.open else None
         rows = self._rows(X, person, budget)
-        known, self._paid = getattr(self, "_paid", None), None  # once, and with the parameters of then
-        paid = known is not None and known == self._account(budget)
-        if not paid:
-            self._charge(budget)
-        return self._counted_tables(rows, agreed, budget, 1.0 - budget.plan.bins_share if paid else 1.0)
-
-    def pause(self, path: str | os.PathLike[str]) -> None:
-        """Write to a file that tables are still to be counted with what :meth:`count_bins` was charged for.
-
-        This object can count them no more without a charge: the right is in the file.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file, for :meth:`resume`. It stays at the site.
-        """
-        paid, self._paid = getattr(self, "_paid", None), None
-        if paid is None:
-            raise InvalidInputError("there is nothing to pause: count_bins comes first")
-        about = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
-        write_whole(path, json.dumps(about, ensure_ascii=False).encode())
-
-    def resume(self, path: str | os.PathLike[str], person: Any = None) -> None:
-        """Take the right to count tables without a further charge from a file, which is then removed.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`pause` of an object with the same parameters.
-        person : array-like of shape (n_rows,) or None, default=None
-            Who each row is about, as in :meth:`count_tables`.
-        """
-        budget = self._budget(person)
-        paid = self._account(budget)
-        wanted = {"schema": self.schema.digest, "guarantee": paid[0].to_dict(), "change": paid[1]}
-        used = f"{path}: there is no such file: what the first message was charged for is used up"
-        try:
-            found = parse_json(Path(path).read_bytes())
-        except FileNotFoundError:
-            raise InvalidInputError(used) from None
-        except FileFormatError:
-            raise FileFormatError(f"{path}: damaged, or not written by pause") from None
-        if found != wanted:
-            raise InvalidInputError(f"{path}: was paid for with another schema or other parameters")
-        try:
-            remove_file(path)  # whoever removes it has the right, and nobody else
-        except FileNotFoundError:
-            raise InvalidInputError(used) from None
-        self._paid = paid
+        if self.noise:  # otherwise nothing is released here: who opens the sum answers for it
+            charge(self.ledger, budget.guarantee, "table synthesizer")
+        return self._counted_tables(rows, bins, budget, 1.0)
 
     @classmethod
     def from_counts(
@@ -332,8 +255,6 @@ class TableSynthesizer(BaseEstimator):
             raise InvalidInputError(
                 f"the counts were made with another schema{f' ({where})' if where else ''}"
             )
-        if counts.bins is None:
-            raise InvalidInputError("these are first messages, counts of fine cells: tables are counted next")
         if counts.is_raw:
             raise InvalidInputError("these counts wait for noise: add a share of it, and open only the sum")
         pair = counts.guarantee.person or counts.guarantee.record
@@ -381,33 +302,9 @@ class TableSynthesizer(BaseEstimator):
         except NOT_READABLE:
             raise FileFormatError(f"{os.fspath(path)}: damaged, or not a file of a synthesizer") from None
 
-    def _agreed(self, budget: "_Budget", counts: TableCounts | None) -> "tuple[_Budget, Bins]":
-        """Return the bins that all sites use, and the plan with their fine cells."""
-        if counts is None:
-            if budget.plan.open:
-                raise InvalidInputError("bins= must be the sum of all sites' count_bins")
-            return budget, budget.plan.bins(None)
-        if not budget.plan.open:
-            raise InvalidInputError("the schema declares all bins: leave bins out")
-        if counts.schema != budget.plan.schema:
-            raise InvalidInputError("bins= were counted with another schema")
-        plan = CountingPlan.of(self.schema, counts.n_fine)
-        if counts.bins is not None or counts.layout != plan.fine_layout or counts.is_raw:
-            raise InvalidInputError("bins= must be the sum of all sites' count_bins")
-        return replace(budget, plan=plan), plan.bins(counts)
-
-    def _account(self, budget: "_Budget") -> tuple[Guarantee, float, int]:
-        """Return what was paid for the two messages of a site, and where."""
-        return budget.guarantee, budget.change, id(self.ledger)
-
-    def __getstate__(self) -> Any:
-        state = dict(super().__getstate__())
-        state.pop("_paid", None)  # a copy has paid for nothing
-        return state
-
-    def _charge(self, budget: "_Budget") -> None:
-        if self.noise:  # otherwise nothing is released here: who opens the sum answers for it
-            charge(self.ledger, budget.guarantee, "table synthesizer")
+    @property
+    def _rows_about(self) -> int:
+        return int(self.schema.rows_about or ROWS_ABOUT)
 
     def _budget(self, person: Any) -> "_Budget":
         check_parameters(self, CONSTRAINTS)
@@ -420,7 +317,7 @@ class TableSynthesizer(BaseEstimator):
             )
         if self.rows_per_person is not None and not by_person:
             raise InvalidInputError("rows_per_person needs person: whom each row is about")
-        about = float(self.schema.rows_about or ROWS_ABOUT)
+        about = float(self._rows_about)
         delta = float(self.delta) if self.delta is not None else min(1e-5, 1.0 / (10.0 * about))
         mu = None if self.epsilon is None else mu_of(self.epsilon, delta)
         rows = int(k or 1) if by_person else 1
@@ -476,36 +373,29 @@ class TableSynthesizer(BaseEstimator):
                 classes = np.asarray(told, dtype=np.intp)
         return _CountedRows(parsed, np.where(counts, classes, -1))
 
-    def _counted_bins(self, rows: "_CountedRows", budget: "_Budget") -> TableCounts:
+    def _fine_noise(self, budget: "_Budget") -> float:
+        """Return the standard deviation of the noise on counts of fine cells."""
+        return budget.sigmas(budget.plan.fine_layout, budget.plan.bins_share)[0]
+
+    def _fine_counts(self, rows: "_CountedRows", budget: "_Budget") -> Integers:
+        """Count the fine cells of columns whose bins are not declared, with noise."""
         columns = [budget.plan.columns[place] for place in budget.plan.open]
-        return self._released(rows, budget.plan.fine_layout, columns, None, budget, budget.plan.bins_share)
+        layout = budget.plan.fine_layout
+        vector = layout.count(rows.coder(columns, None), np.minimum(rows.classes, 0))
+        return with_noise(layout, vector, (self._fine_noise(budget), 0.0), self.random_state)
 
     def _counted_tables(
-        self, rows: "_CountedRows", bins: Bins, budget: "_Budget", share: float
+        self, rows: "_CountedRows", bins: Bins | None, budget: "_Budget", share: float
     ) -> TableCounts:
-        layout = budget.plan.layout(bins)
-        return self._released(rows, layout, budget.plan.columns, bins, budget, share)
-
-    def _released(
-        self,
-        rows: "_CountedRows",
-        layout: CountLayout,
-        columns: Sequence[ColumnCells],
-        bins: Bins | None,
-        budget: "_Budget",
-        share: float,
-    ) -> TableCounts:
-        """Count, and add the noise for a share of the budget."""
-        noise = 0.0 if budget.mu is None else budget.change / budget.mu
-        single, pair = budget.plan.levels(layout, share)
-        sigmas = noise * single, noise * pair
-        if max(sigmas) > LARGEST_SIGMA:
-            raise InvalidInputError("epsilon or delta is too small for exact noise")
+        """Count single columns and pairs, and add the noise for a share of the budget."""
+        plan = budget.plan
+        bins = plan.declared_bins() if bins is None else bins
+        layout = plan.layout(bins)
+        sigmas = budget.sigmas(layout, share)
         classes = rows.classes if layout.n_classes > 1 else np.minimum(rows.classes, 0)
-        vector = layout.count(rows.coder(columns, bins), classes)
+        vector = layout.count(rows.coder(plan.columns, bins), classes)
         if self.noise:
             vector = with_noise(layout, vector, sigmas, self.random_state)
-        plan = budget.plan
         return TableCounts(
             plan.schema,
             plan.n_fine,
@@ -521,10 +411,9 @@ class TableSynthesizer(BaseEstimator):
 
     def _adopt(self, counts: TableCounts, plan: CountingPlan) -> Self:
         check_parameter("structure", self.structure, OneOf(STRUCTURES))
-        sizes = () if counts.bins is None else tuple(len(own) for own in counts.bins.cells)
-        if counts.bins is None or sizes != tuple(column.size for column in plan.columns):
-            raise InvalidInputError("the counts do not fit the schema")
-        if plan.layout(counts.bins) != counts.layout:
+        sizes = tuple(len(own) for own in counts.bins.cells)
+        expected = tuple(column.size for column in plan.columns)
+        if sizes != expected or plan.layout(counts.bins) != counts.layout:
             raise InvalidInputError("the counts do not fit the schema")
         self.counts_, self.guarantee_, self._plan = counts, counts.guarantee, plan
         self._repaired: Repaired = repair(counts.layout, counts.vector, counts.sigmas)
@@ -559,7 +448,6 @@ class TableSynthesizer(BaseEstimator):
         rng = generator(random_state)
         cells, classes = self._drawn(min(self.n_rows_, MOST_ROWS) if n is None else int(n), rng)
         bins = self.counts_.bins
-        assert bins is not None
         parsed = {
             column.name: column.draw(bins.spread(place, cells[place], rng), rng)
             for place, column in enumerate(self._plan.columns)
@@ -601,6 +489,14 @@ class _Budget:
     rows_per_person: int | None
     plan: CountingPlan
     guarantee: Guarantee
+
+    def sigmas(self, layout: CountLayout, share: float) -> tuple[float, float]:
+        """Return the deviations of the noise on single columns and on pairs, for a share of the budget."""
+        noise = 0.0 if self.mu is None else self.change / self.mu
+        single, pair = (noise * level for level in self.plan.levels(layout, share))
+        if max(single, pair) > LARGEST_SIGMA:
+            raise InvalidInputError("epsilon or delta is too small for exact noise")
+        return single, pair
 
 
 @dataclass(frozen=True)

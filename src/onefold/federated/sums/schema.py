@@ -10,7 +10,6 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -21,10 +20,9 @@ from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS
 from onefold._base.validation import Instance, Number, OneOf, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
+from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
 from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
-from onefold.fabrication.plan import CountingPlan
 from onefold.federated.sums.contract import SumContract
 from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
 from onefold.federated.sums.keys import canonical
@@ -180,26 +178,16 @@ class _Tables(_Summed):
     ) -> None:
         self._maker = TableSynthesizer(schema, epsilon, delta, noise=False)
         nobody: dict[str, list[Any]] = {known.name: [] for known in schema.fields}
-        self._bins: TableCounts | None = None
-        if CountingPlan.of(schema, 1).open:
-            self._bins = _even(self._maker.count_bins(nobody), schema.rows_about or ROWS_ABOUT)
-            self._maker = TableSynthesizer(schema, epsilon, delta, noise=False)  # one that has paid nothing
-        self._none = self._maker.count_tables(nobody, self._bins)
+        self._none = self._maker.count_tables(nobody)
         self._sum = TableSum(round_id, parties, self._none, _most_rows(parties))
         self.contract = self._sum.total.contract
 
     def vector(self, table: Any) -> Integers:
-        return self._sum.vector(self._maker.count_tables(table, self._bins))
+        return self._sum.vector(self._maker.count_tables(table))
 
     def result(self, opened: OpenedSum, anyway: bool) -> TableSynthesizer:
         counts = self._sum.opened(self._none, opened)
         return TableSynthesizer.from_counts(self._maker.schema, counts)
-
-
-def _even(nobody: TableCounts, n_rows: int) -> TableCounts:
-    """Return counts of fine cells as if all of a column were equally full: bins without a look at rows."""
-    parts = [np.full(size, n_rows // size, dtype=np.int64) for size in nobody.layout.sizes]
-    return nobody.with_vector(np.concatenate(parts), nobody.sigmas, replace(nobody.guarantee, voided_by=()))
 
 
 def _most_rows(parties: SumParties) -> int:

@@ -368,7 +368,7 @@ def _given_points(moments: PrivateMoments) -> dict[str, str]:
 
 
 class TableSum:
-    """Counts of all sites' tables by an encrypted sum: one round of fine cells or of tables.
+    """Counts of all sites' tables by an encrypted sum.
 
     Parameters
     ----------
@@ -381,8 +381,6 @@ class TableSum:
         used.
     most_rows : int
         Largest number of rows of a site, from public knowledge.
-    before : TableSum or None, default=None
-        The round of fine cells, if there was one: both are covered by one promise.
 
     Attributes
     ----------
@@ -399,14 +397,7 @@ class TableSum:
     >>> message = total.total.contribute("north", total.vector(counts), folder)  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        round_id: str,
-        parties: SumParties,
-        counts: TableCounts,
-        most_rows: int,
-        before: "TableSum | None" = None,
-    ) -> None:
+    def __init__(self, round_id: str, parties: SumParties, counts: TableCounts, most_rows: int) -> None:
         check_parameter("parties", parties, Instance(SumParties, "a SumParties"))
         check_parameter("counts", counts, Instance(TableCounts, "a TableCounts"))
         check_parameter("most_rows", most_rows, Whole(1, 2**40))
@@ -441,7 +432,7 @@ class TableSum:
             "classes": layout.n_classes,
             "pairs": [list(pair) for pair in layout.pairs],
             "digits": self._digits,
-            "bins": None if counts.bins is None else [own.tolist() for own in counts.bins.cells],
+            "bins": [own.tolist() for own in counts.bins.cells],
         }
         self.total: EncryptedSum = EncryptedSum(
             parties.contract(
@@ -449,7 +440,6 @@ class TableSum:
                 blocks,
                 promise=promise,
                 noise=noise,
-                earlier_mu=before.total.contract.mu if before is not None and noise else 0.0,
                 agreement=hashlib.sha256(canonical(told)).hexdigest(),
             )
         )
