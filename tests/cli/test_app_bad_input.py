@@ -28,7 +28,7 @@ BAD_TABLES = {
 # Without a schema every column must hold a number in every row.
 RAW_TABLES = {
     "fractions as labels": (GOOD.replace("u", SECRET).replace("v", "1.5"), "holds fractions"),
-    "nan": (GOOD.replace("9,8", f"nan,{SECRET}"), "column 'a' has a NaN"),
+    "nan": (GOOD.replace("9,8", f"nan,{SECRET}"), "column 'a' is not numeric"),
     "infinite": (GOOD.replace("9,8", "9,-inf"), "column 'b' has a NaN or infinite value in row 4"),
     "text feature": (GOOD.replace("9,8", f"9,x{SECRET}"), "column 'b' is not numeric (row 4)"),
     "empty cell": (GOOD.replace("9,8", "9,"), "column 'b' has an empty cell in row 4"),
@@ -204,7 +204,7 @@ def test_table_too_large_for_memory_is_refused_in_one_line(tmp_path: Path, capsy
         raise MemoryError
 
     (tmp_path / "t.csv").write_text(GOOD)
-    monkeypatch.setattr("onefold.tables.sources.np.loadtxt", starve)
+    monkeypatch.setattr("onefold.tables.sources.np.fromiter", starve)
     refused(capsys, ["fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m"], "not enough memory")
 
 

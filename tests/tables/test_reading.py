@@ -165,7 +165,7 @@ def test_index_column_of_pandas_gets_a_name_that_tells_it(
         ("7.25,3\n1,2\n", "is there a header line?"),
         ("7,25;3\n1;2\n", "is there a header line?"),
         ('a,b\n1,"secret\n2,3\n', "the quote opened in line 2 has no end"),
-        ('a,"secret\n1,2\n', "the header line has a quote without end"),
+        ('a,"secret\n1,2\n', "the quote opened in line 1 has no end"),
         ('a,b\n1,"secret', "the quote opened in line 2 has no end"),
         ("a,b\n1,\0\n", "not a text file"),
         ("a,b\n1,secret\n".encode("utf-16")[2:], "not a text file"),

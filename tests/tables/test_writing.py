@@ -66,7 +66,7 @@ def test_csv_has_empty_cells_for_what_is_missing_and_quotes_what_needs_it(tmp_pa
         "number,whole,gaps,truth,text,objects,day,time",
         '0.1,1,4,True,"a,b",x,2024-02-29,2024-02-29T12:30:00',
         ',2,,False,"say ""x""",,,',
-        "-1e+300,3,6,True,=1+1,z,1999-01-01,1999-01-01T00:00:00",
+        "-1e+300,3,6,True,'=1+1,z,1999-01-01,1999-01-01T00:00:00",
     ]
 
 

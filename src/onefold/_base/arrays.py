@@ -1,5 +1,6 @@
 """The kinds of arrays the package works on: the only place where they are named; and columns as arrays."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -52,10 +53,11 @@ def rounds_whole(values: AnyArray) -> bool:
 
 
 def column_array(column: Any) -> AnyArray:
-    """Return the cells of a column; no missing cell changes what whole numbers beside it are.
+    """Return the cells of a column; no cell changes what another one is.
 
     Libraries make float64 of whole numbers among which one is missing. Long ones are then rounded, so that
-    one record would change all others: of rounded numbers of persons, many are one person.
+    one record would change all others: of rounded numbers of persons, many are one person. Of texts beside
+    numbers NumPy makes texts, of truth values beside numbers numbers.
 
     Parameters
     ----------
@@ -65,12 +67,19 @@ def column_array(column: Any) -> AnyArray:
     Returns
     -------
     ndarray
-        An array of NumPy's own type; of objects where whole numbers would be rounded.
+        An array of NumPy's own type; of objects where cells would become what they are not.
     """
     framed = hasattr(column, "to_numpy")
-    values = np.asarray(column.to_numpy() if framed else column)
-    if isinstance(column, np.ndarray) or values.ndim != 1 or not rounds_whole(values):
-        return values
-    cells = np.empty(len(values), dtype=object)
-    cells[:] = column.to_list() if framed else list(column)
-    return cells
+    if isinstance(column, (np.ndarray, str)) or not (framed or isinstance(column, Iterable)):
+        return np.asanyarray(column)
+    cells = column if framed else list(column)
+    if framed or {bool}.issuperset(kinds := set(map(type, cells))) or all(map(_is_number, kinds)):
+        values = np.asarray(column.to_numpy() if framed else cells)
+        if values.ndim != 1 or not rounds_whole(values):
+            return values
+        cells = column.to_list() if framed else cells
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+def _is_number(kind: type) -> bool:
+    return issubclass(kind, (int, float, np.number)) and not issubclass(kind, (bool, np.timedelta64))

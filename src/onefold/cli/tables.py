@@ -16,7 +16,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
-from onefold.tables.cells import PLAIN_NUMBERS, numbers_of
+from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of
 from onefold.tables.inference import is_index
 from onefold.tables.sources import Source, open_table
 
@@ -123,7 +123,7 @@ def _read(source: Source, features: list[str], keep: list[str]) -> tuple[AnyArra
     rows: list[AnyArray] = []
     kept: dict[str, list[AnyArray]] = {name: [] for name in keep}
     first = 1
-    for block in source.blocks([*features, *keep], numbers=features):
+    for block in source.blocks([*features, *keep]):
         rows.append(np.column_stack([_numbers(source, name, block[name], first) for name in features]))
         for name, values in kept.items():
             values.append(as_text(f"{source.path}: column {name!r}", block[name], first))
@@ -137,14 +137,11 @@ def _numbers(source: Source, name: str, values: AnyArray, first: int) -> AnyArra
     if values.dtype.kind in "fiub":
         single = values.dtype.kind == "f" and values.dtype.itemsize <= 4
         return values.astype(np.float32 if single else np.float64, copy=False)
-    if values.dtype.kind != "O":
-        raise InvalidInputError(f"{where} is not numeric")
-    texts = as_text(where, values, first)
-    empty = texts == ""
-    if empty.any():
-        raise InvalidInputError(f"{where} has an empty cell in row {first + int(np.argmax(empty))}")
-    found = numbers_of(values, empty, PLAIN_NUMBERS)
-    unknown = np.isnan(found) & (np.char.lower(texts) != "nan")
+    cells, missing = cells_of(values)
+    if missing.any():
+        raise InvalidInputError(f"{where} has an empty cell in row {first + int(np.argmax(missing))}")
+    found = numbers_of(cells, missing, PLAIN_NUMBERS)
+    unknown = np.isnan(found)
     if unknown.any():
         raise InvalidInputError(f"{where} is not numeric (row {first + int(np.argmax(unknown))})")
     return found

@@ -93,7 +93,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         step = max(1, BLOCK_VALUES // max(1, rows.shape[1]))
 
         def encode(start: int) -> None:
-            block = self._before(rows[start : start + step])
+            # In one layout: a single row has every layout at once, and would be added up in another order.
+            block = self._before(np.ascontiguousarray(rows[start : start + step]))
             encoded[start : start + step] = self._after(self._encode(block))
 
         run_parallel(encode, range(0, len(rows), step))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -78,7 +78,6 @@ class Source:
         self,
         columns: Sequence[str],
         rows: int = BLOCK_ROWS,
-        numbers: Collection[str] = (),
         *,
         may_be_empty: bool = False,
     ) -> Iterator[dict[str, AnyArray]]:
@@ -90,8 +89,6 @@ class Source:
             Columns of the file.
         rows : int, default=20000
             Number of rows in a block, fewer where the table is very wide.
-        numbers : collection of str, default=()
-            Columns of texts that may come as float64 where all their cells in a block are numbers.
         may_be_empty : bool, default=False
             Whether a file without rows has one block, without rows; otherwise it is an error.
 
@@ -102,7 +99,7 @@ class Source:
         """
         empty = True
         with own_errors(self.path):
-            for block in self._blocks(columns, rows, numbers):
+            for block in self._blocks(columns, rows):
                 empty = False
                 yield block
         if empty and may_be_empty:
@@ -110,9 +107,7 @@ class Source:
         elif empty:
             raise InvalidInputError(f"{self.path}: the table has no rows")
 
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
         """The blocks of this format."""
         raise NotImplementedError
 

@@ -3,9 +3,9 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,26 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats, Mask, column_array
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["NumberFormat", "cells_of", "moments_of", "numbers_of", "text_of", "texts_of", "without_unit"]
+__all__ = [
+    "LOOKS_LIKE_A_NUMBER",
+    "NumberFormat",
+    "cells_of",
+    "guarded",
+    "moments_of",
+    "numbers_of",
+    "text_of",
+    "texts_of",
+    "unguarded",
+    "without_unit",
+]
 
-EPOCH = date(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_PER_DAY = 86_400
-PLAIN = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
+SECOND = np.timedelta64(1, "s")
+PLAIN = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
+# What a spreadsheet takes for the beginning of a formula, behind apostrophes or not.
+FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
 # A currency before a number; per cent, a currency or a unit behind it.
 WITH_UNIT = re.compile(
     r"([-+]?)((?:[$€£¥]|[A-Z]{3}(?= )) ?)?([-+]?[0-9.,][0-9., ']*?)( ?(?:[%$€£¥]|[^\W\d_/]{1,8}))?"
@@ -103,6 +118,38 @@ def without_unit(text: str) -> tuple[str, str]:
     return sign + number, f"{(before or '').strip()}{(behind or '').strip()}"
 
 
+def guarded(text: str) -> str:
+    """Return a text as it is written to a text file: a spreadsheet must not take it for a formula.
+
+    Parameters
+    ----------
+    text : str
+        A cell or the name of a column.
+
+    Returns
+    -------
+    str
+        The text, behind an apostrophe if it begins like a formula and is no number.
+    """
+    return f"'{text}" if FORMULA.match(text) and not LOOKS_LIKE_A_NUMBER.fullmatch(text) else text
+
+
+def unguarded(text: str) -> str:
+    """Return a text of a text file without the apostrophe that keeps it from being a formula.
+
+    Parameters
+    ----------
+    text : str
+        What :func:`guarded` returned, or a text of any other file.
+
+    Returns
+    -------
+    str
+        The text, without blanks around it.
+    """
+    return text[1:].strip() if text.startswith("'") and FORMULA.match(text) else text
+
+
 def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArray, Mask]:
     """Return the cells of a column and which of them are missing.
 
@@ -120,100 +167,90 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     missing : ndarray of bool of shape (n_rows,)
         Whether a cell is missing.
     """
-    hidden: Any = None
-    if isinstance(column, np.ma.MaskedArray):
-        hidden, column = np.ma.getmaskarray(column), column.data
-    elif hasattr(column, "isna"):
-        with suppress(ArithmeticError):  # NaN of a decimal number that signals: cells are looked at below
-            hidden = np.asarray(column.isna(), dtype=np.bool_)
-    elif hasattr(column, "is_null"):
-        hidden = np.asarray(column.is_null(), dtype=np.bool_)
-    values = _plain_array(column)
+    hidden = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else False
+    values = column_array(np.ma.getdata(column) if isinstance(column, np.ma.MaskedArray) else column)
     if values.ndim != 1:
         raise InvalidInputError("a column of a table must have one cell for each row")
-    if values.dtype.kind == "m":  # a length of time, in seconds
-        values = values / np.timedelta64(1, "s")
     kind = values.dtype.kind
-    if kind in "USTV":
-        values = np.array([_decoded(cell) for cell in values.tolist()], dtype=object)
-    elif kind not in "biufMO":
+    if kind == "m":
+        values = _seconds(values)
+    elif kind == "M" and values.dtype.str[-3:-1] in FINER:  # Python has no smaller unit
+        values = values.astype("datetime64[us]")
+    elif kind in "USTVO":
+        values, missing = _plain_cells(values.tolist(), frozenset(map(str.strip, missing_values)) | {""})
+        return values, missing | hidden
+    elif kind not in "biufM":
         raise InvalidInputError("the cells are neither numbers, nor dates, nor text")
-    missing: Mask = np.zeros(len(values), dtype=np.bool_) if hidden is None else hidden.copy()
-    if values.dtype.kind in "fM":
-        missing |= np.isnan(values) if values.dtype.kind == "f" else np.isnat(values)
-    elif values.dtype.kind == "O":
-        tokens = frozenset(missing_values) | {""}
-        try:
-            missing |= _missing_among(values.tolist(), tokens)
-        except TypeError:  # a list or another cell that is in no set: its text counts, and no other's
-            values = _objects([_in_a_set(cell) for cell in values])
-            missing |= _missing_among(values.tolist(), tokens)
-    return values, missing
+    if kind in "biu":
+        return values, np.zeros(len(values), dtype=np.bool_) | hidden
+    return values, (np.isnat(values) if kind == "M" else np.isnan(values)) | hidden
 
 
-def _in_a_set(cell: Any) -> Any:
-    """The cell, or its text if it cannot be a member of a set."""
-    try:
-        hash(cell)
-    except TypeError:
-        return text_of(cell)
-    return cell
+FINER = ("ns", "ps", "fs", "as")
 
 
-def _plain_array(column: Any) -> AnyArray:
-    if hasattr(column, "to_numpy"):
-        return column_array(column)
-    if isinstance(column, np.ndarray):
-        return column
-    # Of texts and numbers NumPy would make texts, of truth values and numbers numbers, and of whole numbers
-    # beside others rounded ones: each cell speaks for itself.
-    cells = list(column)
+def _plain_cells(cells: list[Any], tokens: frozenset[str]) -> tuple[AnyArray, Mask]:
+    """Cells as plain Python values, texts without the blanks around them, and which of them are missing."""
     kinds = set(map(type, cells))
-    if kinds in ({bool}, {int}, {float}):
-        found = np.array(cells)
-        if kinds != {int} or found.dtype.kind == "i":  # and not too long for 64 bits
-            return found
-    return _objects(cells)
+    if kinds <= {str, type(None)}:
+        plain = list(map(str.strip, cells)) if kinds == {str} else [cell and cell.strip() for cell in cells]
+        absent: frozenset[str | None] = tokens | {None}
+        missing = np.fromiter(map(absent.__contains__, plain), np.bool_, len(plain))
+    else:
+        plain = [_plain_cell(cell) for cell in cells]
+        absences = (cell is None or (isinstance(cell, str) and cell in tokens) for cell in plain)
+        missing = np.fromiter(absences, np.bool_, len(plain))
+    return np.fromiter(plain, dtype=object, count=len(plain)), missing
 
 
-def _objects(cells: list[Any]) -> AnyArray:
-    found = np.empty(len(cells), dtype=object)
-    found[:] = cells
-    return found
+def _plain_cell(cell: Any) -> Any:
+    """A cell of any type as a text, a number, a truth value, a date, or None where it is missing.
 
-
-def _decoded(cell: Any) -> Any:
-    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
-
-
-def _missing_among(cells: list[Any], tokens: frozenset[str]) -> Mask:
-    """Which cells are missing; equal ones are looked at once."""
-    absent = {cell for cell in set(cells) if _is_missing(cell, tokens)}
-    if not absent:
-        return np.zeros(len(cells), dtype=np.bool_)
-    return np.fromiter((cell in absent for cell in cells), np.bool_, len(cells))
-
-
-def _is_missing(cell: Any, tokens: frozenset[str]) -> bool:
-    if isinstance(cell, str):
-        return cell in tokens or cell.strip() in tokens
-    if cell is None:
-        return True
+    It depends on nothing but the cell, and can be compared with any other.
+    """
+    if isinstance(cell, (str, bytes, bytearray)):
+        return text_of(cell)
+    if isinstance(cell, (timedelta, np.timedelta64)):
+        exact = getattr(cell, "to_timedelta64", lambda: np.timedelta64(cell))()
+        return _plain_cell(float(_seconds(np.array([exact]))[0]))
+    if isinstance(cell, np.datetime64):
+        if np.isnat(cell):
+            return None
+        plain = cell.astype("datetime64[us]").item() if cell.dtype.str[-3:-1] in FINER else cell.item()
+        return plain if isinstance(plain, date) else cell  # beyond the calendar
+    if isinstance(cell, np.generic):
+        cell = cell.item()
     try:
         equal = cell == cell  # neither NaN nor a missing value of pandas equals itself
-    except ArithmeticError:  # NaN of a decimal number that signals
-        return True
-    return not isinstance(equal, (bool, np.bool_)) or not equal
+    except (ArithmeticError, TypeError, ValueError):
+        equal = not isinstance(cell, Number)  # NaN of a decimal number that signals
+    if cell is None or equal is cell is not True or (isinstance(equal, (bool, np.bool_)) and not equal):
+        return None
+    if isinstance(cell, datetime) and hasattr(cell, "to_pydatetime"):
+        return cell.to_pydatetime(warn=False)  # of pandas
+    return cell if isinstance(cell, (Number, date)) else text_of(cell)
+
+
+def _seconds(lengths: AnyArray) -> Floats:
+    """Lengths of time in seconds, the same from any unit: whole ones, and the rest by itself."""
+    if lengths.dtype.str[-3:-1] in ("[M", "[Y"):  # as long as the month is
+        return np.full(lengths.shape, np.nan)
+    whole = lengths.astype("timedelta64[s]")
+    seconds: Floats = whole.astype(np.float64) + (lengths - whole) / SECOND
+    return np.where(np.isnat(lengths), np.nan, seconds)
 
 
 def text_of(cell: Any) -> str:
-    """Return a cell as text; a whole number reads the same from a column of any type."""
+    """Return a cell as text; a whole number, or a day, reads the same from a column of any type."""
     if isinstance(cell, str):
-        return cell.strip()
-    if isinstance(cell, (float, np.floating)) and float(cell).is_integer():
-        return str(int(cell))
-    if isinstance(cell, bytes):
+        return str(cell).strip()
+    if isinstance(cell, (float, np.floating)):
+        return str(int(cell)) if float(cell).is_integer() else str(float(cell))
+    if isinstance(cell, (bytes, bytearray)):
         return cell.decode("utf-8", "replace").strip()
+    if isinstance(cell, (date, np.datetime64)):
+        text = cell.isoformat() if isinstance(cell, date) else str(cell.astype("datetime64[us]"))
+        return text.removesuffix(".000000").removesuffix("T00:00:00")
     try:
         return str(cell)
     except ValueError:  # a number of thousands of digits: no category
@@ -222,7 +259,8 @@ def text_of(cell: Any) -> str:
 
 def texts_of(values: AnyArray) -> Iterable[str]:
     """Return the cells as texts, one by one."""
-    return (text_of(cell) for cell in values.tolist())
+    cells = values if values.dtype.kind == "M" else values.tolist()
+    return (cell if type(cell) is str else text_of(cell) for cell in cells)
 
 
 def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats:
@@ -263,6 +301,8 @@ def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats
 def _number(cell: Any, written: NumberFormat) -> float:
     if isinstance(cell, str):
         return written.number(cell.strip())
+    if isinstance(cell, np.datetime64):
+        return math.nan  # of which NumPy would make a number
     try:
         return float(cell)
     except OverflowError:  # as a text of so many digits reads
@@ -293,17 +333,14 @@ def moments_of(values: AnyArray, missing: Mask, pattern: str, *, days: bool) -> 
     found = np.full(len(values), np.nan)
     present = values[~missing]
     if values.dtype.kind == "M":
-        unit = "D" if days else "s"
-        found[~missing] = present.astype(f"datetime64[{unit}]").astype(np.int64)
+        found[~missing] = present.astype(f"datetime64[{'D' if days else 's'}]").astype(np.int64)
     elif values.dtype.kind == "O":
         read = moment_reader(pattern, days=days)
-        known: dict[Any, float] = {}
-        for place, cell in zip(np.flatnonzero(~missing), present.tolist(), strict=True):
-            if not isinstance(cell, (str, date)):
-                continue  # no date, and perhaps nothing that a dict can hold
-            if cell not in known:
-                known[cell] = read(cell)
-            found[place] = known[cell]
+        cells = present.tolist()
+        # Not of equal dates: one moment in two time zones is equal, and may be on two days.
+        texts = {cell: read(cell) for cell in {cell for cell in cells if isinstance(cell, str)}}
+        moments = (texts[cell] if isinstance(cell, str) else read(cell) for cell in cells)
+        found[~missing] = np.fromiter(moments, np.float64, len(cells))
     return found
 
 
@@ -316,12 +353,14 @@ def moment_reader(pattern: str, *, days: bool) -> Callable[[Any], float]:
                 cell = _from_text(cell.strip(), pattern)
             except (ValueError, re.error):  # the latter is about the pattern: see declarations
                 return math.nan
-        if isinstance(cell, datetime):
-            if days:
-                return float((cell.date() - EPOCH).days)
-            return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+        if isinstance(cell, datetime) and not days:  # whole seconds, as in an array of dates
+            return float(
+                ((cell if cell.tzinfo else cell.replace(tzinfo=UTC)) - EPOCH) // timedelta(seconds=1)
+            )
         if isinstance(cell, date):
-            return float((cell - EPOCH).days * (1 if days else SECONDS_PER_DAY))
+            return float((cell.toordinal() - EPOCH.toordinal()) * (1 if days else SECONDS_PER_DAY))
+        if isinstance(cell, np.datetime64):
+            return float(cell.astype(f"datetime64[{'D' if days else 's'}]").astype(np.int64))
         return math.nan
 
     return read

@@ -7,7 +7,7 @@ failure may repeat a cell or a part of the statement, so messages are made here,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -309,9 +309,7 @@ class DatabaseSource(Source):
         # Outside, so that no cause comes along, which may show a cell.
         raise InvalidInputError(f"{self.path}: {reason}")
 
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
         """Rows as the database sends them; a missing value is None among texts and NaN among numbers."""
         rows = max(1, min(rows, MOST_CELLS // max(len(self.names), 1)))
         places = {name: self.names.index(name) for name in columns}
@@ -381,7 +379,9 @@ def _cell(cell: Any) -> Any:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    with suppress(OverflowError):  # at the ends of the calendar, hours of a time zone are left out
+        moment = moment if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.replace(tzinfo=None)
 
 
 def _lenient_loaders() -> dict[str, Any]:

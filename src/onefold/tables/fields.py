@@ -237,9 +237,13 @@ class Field:
         if self.encoder is not None:
             vectors = np.full((len(values), self.encoder.width), np.nan)
             present = np.flatnonzero(~missing)
-            found, readable = self.encoder.vectors(list(texts_of(values[present])))
-            vectors[present[readable]] = found[readable]
-            problems[present[~readable]] = UNREADABLE
+            texts = list(texts_of(values[present]))
+            places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+            found, readable = self.encoder.vectors(list(places))
+            found[~readable] = np.nan
+            rows = np.fromiter((places[text] for text in texts), np.intp, len(texts))
+            vectors[present] = found[rows]
+            problems[present[~readable[rows]]] = UNREADABLE
             return vectors, problems
         if self.is_category:
             codes = self._codes(values, missing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,8 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, rounds_whole
 from onefold.tables.columns import Parsed
-from onefold.tables.fields import Field
 from onefold.tables.schema import Schema
-from onefold.tables.sources import BLOCK_ROWS, LOOKS_LIKE_A_NUMBER, Source, open_table
+from onefold.tables.sources import BLOCK_ROWS, Source, open_table
 
 __all__ = ["Table", "columns_of", "gather", "read_table", "scan"]
 
@@ -190,14 +190,13 @@ def gather(
         {} if schema is None else {known.name: known for known in (*schema.features, schema.label) if known}
     )
     tokens = () if schema is None else tuple(schema.missing_values)
-    numbers = [name for name, known in fields.items() if _is_plain_number(known, tokens)]
     parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
     problems: dict[str, list[AnyArray]] = {name: [] for name in columns if name in fields}
     books: dict[str, dict[str, str]] = {}
-    for block in source.blocks(columns, numbers=numbers, may_be_empty=may_be_empty):
+    for block in source.blocks(columns, may_be_empty=may_be_empty):
         for name, values in block.items():
             if name in fields:
-                values, wrong = _read_by(fields[name], values, tokens)
+                values, wrong = fields[name].read(values, tokens)
                 problems[name].append(wrong.astype(np.int8))
             elif source.delimiter is not None:
                 values = _shared(values, books.setdefault(name, {}))
@@ -210,25 +209,13 @@ def gather(
 
 
 def _joined(parts: list[AnyArray]) -> AnyArray:
-    """One array of all blocks; whole numbers of one block are not rounded because of a gap in another."""
-    joined = np.concatenate(parts)
-    if any(part.dtype.kind in "iu" for part in parts) and rounds_whole(joined):
-        return np.concatenate([part.astype(object) for part in parts])
-    return joined
-
-
-def _read_by(known: Field, values: AnyArray, tokens: tuple[str, ...]) -> tuple[AnyArray, AnyArray]:
-    """Read a block of a column; of texts that repeat each is read once."""
-    if values.dtype.kind == "O":
-        cells = values.tolist()
-        places = {text: place for place, text in enumerate(dict.fromkeys(cells))}
-        if 4 * len(places) < len(cells):
-            distinct = np.empty(len(places), dtype=object)
-            distinct[:] = list(places)
-            rows = np.fromiter((places[text] for text in cells), np.intp, len(cells))
-            read, wrong = known.read(distinct, tokens)
-            return read[rows], wrong[rows]
-    return known.read(values, tokens)
+    """One array of all blocks; no cell of one block changes what those of another are."""
+    kinds = {part.dtype.kind for part in parts}
+    if len(kinds) == 1 or kinds <= {*"iuf"}:
+        joined = np.concatenate(parts)
+        if kinds <= {"f"} or not rounds_whole(joined):
+            return joined
+    return np.fromiter(chain.from_iterable(parts), dtype=object, count=sum(map(len, parts)))
 
 
 def _used(schema: Schema, names: Collection[str]) -> list[str]:
@@ -237,17 +224,6 @@ def _used(schema: Schema, names: Collection[str]) -> list[str]:
         for known in schema.fields
         if known.role == "feature" or (known.role != "ignored" and known.name in names)
     ]
-
-
-def _is_plain_number(known: Field, tokens: Collection[str]) -> bool:
-    """Whether a text that spells a number means this number, whatever the other cells are."""
-    special = tokens if known.missing_values is None else known.missing_values
-    return (
-        known.type in ("number", "integer")
-        and not known.is_category
-        and known.written.is_plain
-        and not any(LOOKS_LIKE_A_NUMBER.fullmatch(token.strip()) for token in special)
-    )
 
 
 def _shared(values: AnyArray, book: dict[str, str]) -> AnyArray:

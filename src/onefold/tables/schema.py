@@ -574,7 +574,8 @@ class Schema(TransformerMixin, BaseEstimator):
         if person is None:
             raise InvalidInputError('the schema has no person: set "onefold:role" of a field to "person"')
         column = column_of(X, person.name, self.fields)
-        values, missing = cells_of(column, person.missing_values or tuple(self.missing_values))
+        tokens = self.missing_values if person.missing_values is None else person.missing_values
+        values, missing = cells_of(column, tuple(tokens))
         texts = np.array(list(texts_of(values)), dtype=object)
         texts[missing] = ""
         return texts

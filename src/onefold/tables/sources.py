@@ -27,19 +27,17 @@ from onefold._base.foreign import NOT_READABLE, claimed
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source, own_errors
+from onefold.tables.cells import LOOKS_LIKE_A_NUMBER, unguarded
 from onefold.tables.databases import DatabaseAddress, DatabaseSource, is_address
 from onefold.tables.inference import is_index
 
-__all__ = ["BLOCK_ROWS", "LOOKS_LIKE_A_NUMBER", "Source", "check_header", "open_table"]
+__all__ = ["BLOCK_ROWS", "Source", "check_header", "open_table"]
 
 MOST_COLUMNS = 100_000
 MOST_BYTES = 4 << 20  # without a line end
 DELIMITERS = ",;\t|"
 SAMPLE_LINES, SAMPLE_CHARACTERS = 50, 1 << 18
-LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
-# A line no file can contain, since NUL is refused: whether it is read as a line of its own tells whether all
-# quotes before it are closed.
-END = "\0"
+END = "\0"  # in no file, since NUL is refused: read inside a cell, it tells that a quote has no end
 
 
 class CsvSource(Source):
@@ -50,13 +48,13 @@ class CsvSource(Source):
         self.private = private
         try:
             self.encoding = _marked_encoding(path) if private else _encoding_of(path)
-            self._file = _open_text(path, self.encoding, WESTERN_BYTES if private else "strict")
+            self._file = io.TextIOWrapper(
+                _open_bytes(path), encoding=self.encoding, errors=WESTERN_BYTES, newline=""
+            )
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise FileFormatError(f"{path}: not a file compressed by gzip, or a damaged one") from error
-        self._lines: Iterator[str] = self._file
-        if private:
-            self._lines = (line.replace(END, "\ufffd") for line in self._file)
-        self._line = 0  # lines read so far
+        self._lines = self._counted()
+        self._line = self._first = self._size = 0  # lines read; where the row begins, and its characters
         try:
             self._read_header()
         except BaseException:
@@ -69,134 +67,88 @@ class CsvSource(Source):
 
     def _read_header(self) -> None:
         sample = [line for line in self._sample() if line.strip()]
-        told = re.fullmatch("sep=(.)", sample[0].strip()) if sample else None  # Excel's own first line
+        # Excel's own first line; a quote or a blank separates no cells.
+        told = re.fullmatch('sep=([^" ])', sample[0].strip("\r\n")) if sample else None
         if told:
             sample = sample[1:]
         if not sample:
             raise FileFormatError(f"{self.path}: the file is empty or does not start with a header line")
         self.delimiter = told[1] if told else _delimiter(sample[:1] if self.private else sample)
-        reader = self._reader()
-        rows = (row for row in reader if any(cell.strip() for cell in row))
-        try:
-            names = [name.strip() for name in next(islice(rows, 1 if told else 0, None))]
-        except csv.Error:
-            raise FileFormatError(
-                f"{self.path}: the header line has a cell that is too long, or a quote without end"
-            ) from None
-        self._line = reader.line_num
-        if names[-1].endswith(END):
-            raise FileFormatError(f"{self.path}: the header line has a quote without end")
+        rows = (row for row in self._rows() if any(cell.strip() for cell in row))
+        names = [name.strip() for name in next(islice(rows, 1 if told else 0, None), [])]
+        if not names:
+            raise FileFormatError(f"{self.path}: the file does not start with a header line")
         if len(names) > MOST_COLUMNS:
             raise FileFormatError(f"{self.path}: the header line has more than {MOST_COLUMNS} columns")
         while len(names) > 1 and not names[-1]:
             names.pop()  # every line ends with delimiters, as of blank columns of a spreadsheet
         self.names = _names(self.path, names)
 
+    def _counted(self) -> Iterator[str]:
+        """The lines of the file; those of one row are not longer than they may be."""
+        for line in self._file_lines:
+            self._line += 1
+            self._first = self._first if self._size else self._line
+            self._size += len(line)
+            if self._size > MOST_BYTES:
+                raise self._too_long()
+            yield line.replace(END, "\ufffd") if self.private else line
+
+    def _too_long(self) -> FileFormatError:
+        return FileFormatError(
+            f"{self.path}: line {self._first} has a cell that is too long, or a quote without end"
+        )
+
     def _sample(self) -> list[str]:
         """The first lines; they stay to be read."""
         lines, size = [], 0
-        for line in islice(self._lines, SAMPLE_LINES):
+        for line in islice(self._file, SAMPLE_LINES):
             lines.append(line)
             size += len(line)
             if size > SAMPLE_CHARACTERS and len(lines) > 1:
                 break
-        self._stream: Iterator[str] = chain(lines, self._lines)
+        self._file_lines: Iterator[str] = chain(lines, self._file)
         return lines
 
-    def _reader(self, lines: Iterable[str] = ()) -> Any:
-        """Rows of the lines, then of the file; its limit does not depend on what others set in ``csv``."""
-        self._size = 0  # characters since the last row
-        bounded = self._bounded(chain(lines, self._stream, [END]))
-        return csv.reader(bounded, delimiter=self.delimiter or ",", skipinitialspace=True)
-
-    def _bounded(self, lines: Iterable[str]) -> Iterator[str]:
-        for line in lines:
-            self._size += len(line)
-            if self._size > MOST_BYTES:
-                raise csv.Error("a row is too long")
-            yield line
-
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
-        """Read block after block; a block without quotes takes a shorter way."""
-        rows = max(1, min(rows, MOST_CELLS // len(self.names)))
-        while lines := list(islice(self._stream, rows)):
-            text = "".join(lines)
-            block = None if '"' in text else self._fast(text, lines, columns, numbers)
-            if block is None:
-                block = self._careful(lines, columns)
+    def _rows(self) -> Iterator[list[str]]:
+        """The rows, each by itself: only one that has quotes is read by their rules, over several lines."""
+        delimiter = self.delimiter or ","
+        for line in self._lines:
+            quoted = '"' in line
+            if not quoted:
+                row = line.rstrip("\r\n").split(delimiter) if line.strip("\r\n") else []
             else:
-                self._line += len(lines)
-            if block is not None:
-                yield block
+                lines = chain([line], self._lines, [END])
+                try:
+                    row = next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
+                except csv.Error:
+                    raise self._too_long() from None
+                if row[-1].endswith(END):
+                    raise FileFormatError(f"{self.path}: the quote opened in line {self._first} has no end")
+            self._size = 0
+            yield [unguarded(cell.strip()) for cell in row] if quoted or "'" in line else row
 
-    def _fast(
-        self, text: str, lines: list[str], columns: Sequence[str], numbers: Collection[str]
-    ) -> dict[str, AnyArray] | None:
-        """The block by NumPy's own parser, None where something in it needs care."""
-        kinds: list[Any] = [np.float64 if name in numbers else object for name in self.names]
-        tries = [kinds] if np.float64 in kinds else []
-        for kind in [*tries, [object] * len(kinds)]:
-            cells = self._parse(lines, kind)
-            if cells is not None:
-                blanks = not text.isascii() or " " in text or "\t" in text
-                return {name: _column(cells, self.names, name, blanks) for name in columns}
-        return None
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
+        """Texts without the blanks around them."""
+        rows = max(1, min(rows, MOST_CELLS // len(self.names)))
+        places = [self.names.index(name) for name in columns]
+        fitting = filter(None, map(self._fitting, self._rows()))
+        while block := list(islice(fitting, rows)):
+            by_column = list(zip(*block, strict=True))
+            yield {name: _texts(by_column[place]) for name, place in zip(columns, places, strict=True)}
 
-    def _parse(self, lines: list[str], kinds: list[Any]) -> AnyArray | None:
-        one_kind = len(set(kinds)) == 1
-        dtype = kinds[0] if one_kind else [(f"f{j}", kind) for j, kind in enumerate(kinds)]
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # about a block of blank lines
-                cells: AnyArray = np.loadtxt(
-                    lines, dtype=dtype, delimiter=self.delimiter, comments=None, ndmin=2 if one_kind else 1
-                )
-        except ValueError:
-            return None  # its text repeats a cell: whoever looks again says what is wrong
-        fits = cells.size and (not one_kind or cells.shape[1] == len(kinds))
-        return cells if fits else None
-
-    def _careful(self, lines: list[str], columns: Sequence[str]) -> dict[str, AnyArray] | None:
-        """The block by the rules of quoting, line by line; None where it has no row."""
-        width, found = len(self.names), []
-        reader = self._reader(lines)
-        first = 1
-        try:
-            for row in reader:
-                self._size = 0
-                if row and row[-1].endswith(END):
-                    if row == [END]:
-                        break
-                    raise FileFormatError(
-                        f"{self.path}: the quote opened in line {self._line + first} has no end"
-                    )
-                if len(row) != width:
-                    row = self._fitting(row, self._line + first)
-                if row:
-                    found.append(row)
-                if reader.line_num >= len(lines):
-                    break
-                first = reader.line_num + 1
-        except csv.Error:
-            raise FileFormatError(
-                f"{self.path}: line {self._line + first} has a cell that is too long, or a quote without end"
-            ) from None
-        self._line += reader.line_num
-        if not found:
-            return None
-        by_column = list(zip(*found, strict=True))
-        return {name: _texts(by_column[self.names.index(name)]) for name in columns}
-
-    def _fitting(self, row: list[str], line: int) -> list[str]:
+    def _fitting(self, row: list[str]) -> list[str]:
         """The row without delimiters at its end, nothing for a blank line."""
         width = len(self.names)
+        if len(row) == width:
+            return row
         if not row or (width > 1 and len(row) == 1 and not row[0].strip()):
             return []
         if len(row) > width and not any(cell.strip() for cell in row[width:]):
             return row[:width]
-        raise FileFormatError(f"{self.path}: line {line} has {len(row)} cells, the header line has {width}")
+        raise FileFormatError(
+            f"{self.path}: line {self._first} has {len(row)} cells, the header line has {width}"
+        )
 
 
 def _encoding_of(path: Path) -> str:
@@ -227,10 +179,9 @@ def _encoding_of(path: Path) -> str:
                 if decoder is None and not western:
                     raise FileFormatError(f"{path}: not a text file in UTF-8, UTF-16 or Windows-1252")
             chunk = following
-    if decoder is not None:
-        return encoding
-    warnings.warn(f"{path}: not in UTF-8: read as Windows-1252", OnefoldWarning, stacklevel=2)
-    return "cp1252"
+    if decoder is None:
+        warnings.warn(f"{path}: not in UTF-8: read as Windows-1252", OnefoldWarning, stacklevel=2)
+    return encoding
 
 
 UNDEFINED_IN_WINDOWS_1252 = b"\x81\x8d\x8f\x90\x9d"
@@ -238,10 +189,6 @@ UNDEFINED_IN_WINDOWS_1252 = b"\x81\x8d\x8f\x90\x9d"
 
 def _open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
-
-
-def _open_text(path: Path, encoding: str, errors: str) -> IO[str]:
-    return io.TextIOWrapper(_open_bytes(path), encoding=encoding, errors=errors, newline="")
 
 
 def _marked_encoding(path: Path) -> str:
@@ -318,19 +265,9 @@ def check_header(path: Path | str, names: Collection[str]) -> None:
         )
 
 
-def _column(cells: AnyArray, names: Sequence[str], name: str, blanks: bool) -> AnyArray:
-    position = names.index(name)
-    values = cells[f"f{position}"] if cells.dtype.names else cells[:, position]
-    if values.dtype.kind != "O":
-        return values
-    return _texts(values.tolist()) if blanks else values
-
-
 def _texts(cells: Iterable[str]) -> AnyArray:
-    stripped = [cell.strip() for cell in cells]
-    values = np.empty(len(stripped), dtype=object)
-    values[:] = stripped
-    return values
+    values = list(map(str.strip, cells))
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 class NpzSource(Source):
@@ -353,9 +290,7 @@ class NpzSource(Source):
             self._arrays = {name: matrix[:, j] for j, name in enumerate(told)} | self._arrays
         self.names = tuple(self._arrays)
 
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
         """Slices of the arrays."""
         chosen = {name: self._arrays[name] for name in columns}
         shapes = {array.shape for array in chosen.values()}
@@ -444,9 +379,7 @@ class ParquetSource(Source):
             return "truth values"
         return "" if types.is_null(type_) else "texts"
 
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
         """Record batches; a missing value is None among texts and NaN among numbers."""
         try:
             for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
@@ -492,13 +425,11 @@ class ParquetFolder(Source):
                             f"{file}: column {name!r} holds {kind}, {kinds[name]} in an earlier file"
                         )
 
-    def _blocks(
-        self, columns: Sequence[str], rows: int, numbers: Collection[str]
-    ) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
         """The blocks of one file after the other; one file is open at a time."""
         for file in self._files:
             with ParquetSource(file) as part:
-                yield from part._blocks(columns, rows, numbers)
+                yield from part._blocks(columns, rows)
 
 
 def _is_part(file: Path) -> bool:

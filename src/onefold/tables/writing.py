@@ -15,6 +15,7 @@ from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import guarded
 
 if TYPE_CHECKING:
     from onefold.tables.fields import Field
@@ -67,8 +68,9 @@ def write_table(
     -----
     A missing value (NaN, NaT, None, or masked) is an empty cell in CSV and null in Parquet. A masked array of
     whole numbers stays whole numbers with gaps there; NPZ has none and stores it as float64 with NaN. Dates
-    are written as in ISO 8601 unless a schema says otherwise. Texts are quoted where they need it and
-    otherwise written as they are: a spreadsheet may take a text that begins with ``=`` for a formula.
+    are written as in ISO 8601 unless a schema says otherwise. Texts are quoted where they need it. In CSV an
+    apostrophe is put before a text, or a name, that a spreadsheet would take for a formula, because it begins
+    with ``=``, ``+``, ``-``, ``@``, a tab or a line end and is no number; :func:`read_table` takes it off.
 
     A 2-D column becomes one column for each of its own in CSV and Parquet. The column ``classes`` then names
     these and is stored only in NPZ files: ``distances`` of class 3 is called ``distance_3``.
@@ -112,13 +114,13 @@ def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
     delimiter : str, default=","
         What separates cells.
     """
-    flat = _flat(columns)
+    flat = {guarded(name): values for name, values in _flat(columns).items()}
     usual = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     # Some versions of Python do not see that a carriage return needs quotes.
     careful = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     (careful if any("\r" in name for name in flat) else usual).writerow(flat)
     for start in range(0, len(next(iter(flat.values()))), BLOCK_ROWS):
-        block = [_cells(values[start : start + BLOCK_ROWS]) for values in flat.values()]
+        block = [_guarded(_cells(values[start : start + BLOCK_ROWS])) for values in flat.values()]
         returns = any(isinstance(cell, str) and "\r" in cell for cells in block for cell in cells)
         (careful if returns else usual).writerows(zip(*block, strict=True))
 
@@ -166,6 +168,10 @@ def _cells(values: AnyArray) -> list[Any]:
     shown[missing_in(values)] = ""
     cells: list[Any] = shown.tolist()
     return cells
+
+
+def _guarded(cells: list[Any]) -> list[Any]:
+    return [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def missing_in(values: AnyArray) -> AnyArray:
