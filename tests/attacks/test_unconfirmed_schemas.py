@@ -351,3 +351,8 @@ def test_a_malformed_confirmation_is_refused(wrong: Any) -> None:
     plain = {"name": "x", "type": "boolean", "onefold:confirmed": wrong}
     with pytest.raises(InvalidInputError, match="onefold:confirmed"):
         Schema.from_dict({"fields": [plain]})
+
+
+def test_texts_for_gaps_are_the_same_whatever_the_rows_hold() -> None:
+    gaps = TABLE | {"weight": [*map(str, TABLE["weight"][1:]), "n/a"]}
+    assert Schema.infer(gaps, "ill").missing_values == GUESSES.missing_values

@@ -103,7 +103,7 @@ def guess_fields(
     fields : tuple of Field
         One for each column, marked for review.
     missing_values : tuple of str
-        Texts that stand for a missing cell.
+        Texts that stand for a missing cell: the same for every table, so that they say nothing about rows.
     n_rows : int
         Number of rows seen.
     """
@@ -125,9 +125,7 @@ def guess_fields(
         guess.as_feature(closed) if name != label else guess.as_answer(task, closed)
         for name, guess in guesses.items()
     )
-    seen = set().union(*(guess.tokens for guess in guesses.values()))
-    tokens = tuple(token for token in MISSING_TOKENS if token in seen or token == "")
-    return fields, tokens, max(guess.n_rows for guess in guesses.values())
+    return fields, MISSING_TOKENS, max(guess.n_rows for guess in guesses.values())
 
 
 class _Column:
@@ -139,7 +137,6 @@ class _Column:
         self.cells: Counter[Any] = Counter()  # texts, numbers, truth values; dates as datetime64
         self.is_cut = False  # there were more distinct cells than are remembered
         self.low, self.high = math.inf, -math.inf  # of numbers that are not remembered
-        self.tokens: set[str] = set()
         self.in_comma_table = False  # a column of the table can only be read with the decimal mark ","
 
     def see(self, column: Any) -> None:
@@ -150,9 +147,6 @@ class _Column:
             raise InvalidInputError(f"column {self.name!r}: {error}") from None
         self.n_rows += len(values)
         self.n_missing += int(missing.sum())
-        if values.dtype.kind == "O":
-            absent = values[missing].tolist()
-            self.tokens |= {cell.strip() for cell in absent if isinstance(cell, str)} & set(MISSING_TOKENS)
         found, counts = _distinct(values[~missing])
         for cell, count in zip(found, counts, strict=True):
             if cell in self.cells or len(self.cells) < MOST_DISTINCT:
