@@ -11,6 +11,7 @@ from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.federated.approvals import end_of_day
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.admission import exported_log
+from onefold.federated.flower.keeping import state_of
 from onefold.privacy import Ledger
 from onefold.report.verdicts import rounded_down, rounded_up
 
@@ -39,6 +40,7 @@ class SitePage:
         return {
             "name": site.settings.name,
             "approval": site.settings.approval,
+            "state": state_of(site.folder),
             "paused": site.is_paused,
             "approvals": [_entry(entry) for entry in site.approvals().entries()],
             "log": [_line(entry) for entry in log["entries"][-MOST_LINES:][::-1]],

@@ -19,6 +19,7 @@ from onefold._base.files import file_lock, remove_file, replace_file, write_whol
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import SiteFolder
+from onefold.federated.flower.life import read_sign
 from onefold.federated.messages import (
     PlainSums,
     PrivateSums,
@@ -35,6 +36,7 @@ __all__ = [
     "read_profile",
     "served_model",
     "settle",
+    "state_of",
     "sums_place",
     "write_profile",
 ]
@@ -55,6 +57,30 @@ def read_profile(folder: SiteFolder) -> Profile:
     if not isinstance(profile, Profile):
         raise FederationError("this site has no model yet: fit one, with DATA and --label or --schema")
     return profile
+
+
+def state_of(folder: SiteFolder) -> str:
+    """What the site does now, by what is there: its files, and a process that gives signs of life.
+
+    It is "empty" without a model, sums or a part in encrypted sums; "stopped" if no process runs it;
+    "connecting" until the server has let it in; then "paused", "sums" if it is not asked, or "answers".
+    """
+    profile = read_profile(folder) if folder.profile.exists() else None
+    if profile is None:
+        ready = folder.settings.takes_part_in_sums
+    else:
+        path = folder.sums if profile.sends_only_sums else folder.model
+        ready = path.exists() or _beside(path).exists()
+    sign = read_sign(folder.alive)
+    if not ready:
+        return "empty"
+    if sign is None or not (sign.is_fresh and sign.is_there):
+        return "stopped"
+    if not sign.online:
+        return "connecting"
+    if folder.paused.exists():
+        return "paused"
+    return "sums" if profile is None or profile.sends_only_sums else "answers"
 
 
 def write_profile(folder: SiteFolder, profile: Profile) -> None:

@@ -27,6 +27,7 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.keeping import read_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
+from onefold.federated.flower.life import SECONDS, LifeSign, born, write_sign
 from onefold.federated.flower.processes import (
     CONNECTION,
     Process,
@@ -327,6 +328,7 @@ class Node:
         self._process: Process | None = None
         self._refused_since: float | None = None
         self._was_connected = False
+        self._signed = 0.0  # when the last sign of life was given
         self._said_absent = False
         self._others = 0
         self._waiting: list[str] = []
@@ -360,6 +362,7 @@ class Node:
 
     def check(self) -> None:
         """To be called every second or so: start Flower's part, or start it again."""
+        self._give_sign()
         if self._process is not None and self.folder.kept_out.exists():
             reason = self.folder.kept_out.read_text(encoding="utf-8") or KEPT_OUT_REASON
             raise FederationError(f"the server keeps this site out: {reason}")
@@ -384,6 +387,14 @@ class Node:
             settle(self.folder)
             self._written, self._profile = self._last_written(), self._read_profile()
             self._process = Process(self._arguments(), environment, self.folder.process_log)
+
+    def _give_sign(self) -> None:
+        """Leave a sign of life for whoever looks at the folder, and whether the server let the site in."""
+        now = time.time()
+        if abs(now - self._signed) >= SECONDS:
+            self._signed = now
+            there = (self.settings.name,) if self._was_connected else ()
+            write_sign(self.folder.alive, LifeSign(now, there, os.getpid(), born(os.getpid())))
 
     def _tell_who_waits(self) -> None:
         """Tell the data owner that a querier waits; once for each change of what waits or was decided."""
@@ -435,6 +446,7 @@ class Node:
         """Leave the server and end everything."""
         if self._process is not None:
             self._process.stop()
+        self.folder.alive.unlink(missing_ok=True)
 
     def _note_ending(self) -> None:
         """The SuperNode ended by itself: wait a little, and give up when it is never let in."""

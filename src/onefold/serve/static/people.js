@@ -15,6 +15,15 @@ const EVENTS = {
   paused: ["paused", "warn"],
   resumed: ["answers again", "good"],
 };
+// What the site does now: its files and its process say so.
+const DOING = {
+  empty: ["has no model: nobody is answered", "bad"],
+  stopped: ["does not run: nobody is answered", "bad"],
+  connecting: ["runs, not connected: nobody is answered", "warn"],
+  paused: ["paused: nobody is answered", "warn"],
+  sums: ["takes part with sums, and is not asked", "good"],
+  answers: ["answers", "good"],
+};
 const STATES = { member: ["takes part", "good"], removed: ["removed", "bad"] };
 
 const rows = (number) => `${number.toLocaleString("en")} row${number === 1 ? "" : "s"}`;
@@ -59,10 +68,11 @@ function tell(text) {
 
 export function showSite(site) {
   $("site-title").textContent = `Site ${site.name}`;
-  Object.assign($("site-state"), { textContent: site.paused ? "paused: nobody is answered" : "answers", className: `pill ${site.paused ? "warn" : "good"}` });
+  const [doing, mood] = DOING[site.state] || [site.state, "bad"];
+  Object.assign($("site-state"), { textContent: doing, className: `pill ${mood}` });
   $("site-rule").textContent = RULES[site.approval] || "";
-  Object.assign($("pause"), { textContent: site.paused ? "Answer again" : "Pause: answer nobody", className: site.paused ? "" : "quiet" });
-  $("pause").onclick = () => decide("/api/site/pause", { paused: !site.paused }, site.paused ? "The site answers again." : "The site is paused.");
+  Object.assign($("pause"), { textContent: site.paused ? "End the pause" : "Pause: answer nobody", className: site.paused ? "" : "quiet" });
+  $("pause").onclick = () => decide("/api/site/pause", { paused: !site.paused }, site.paused ? "The pause has ended." : "The site is paused.");
   const waiting = site.approvals.filter((each) => each.waits);
   const decided = site.approvals.filter((each) => each.decision !== "waiting");
   $("waiting-section").hidden = site.approval === "anyone" && !waiting.length;
