@@ -84,14 +84,16 @@ def test_private_table_from_file_to_download(
     age, sick = opened(browser, address, table)
     assert "400 rows, 2 columns" in seen(browser, "found").text
     assert "age <i>" in age.text  # as text, not as HTML
-    tells(browser, "void-note", "The promise would be void")
+    tells(browser, "left-note", "nobody says to know it: age <i>, sick")
+    assert not browser.find_element(By.ID, "make").is_enabled()
     low, high = age.find_elements(By.CSS_SELECTOR, "input[type=text]:not([disabled])")
     for box, value in ((low, "0"), (high, "120")):
         box.clear()
         box.send_keys(value)
     for row in (age, sick):
         row.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
-    WebDriverWait(browser, PATIENCE).until(lambda b: b.find_element(By.ID, "void-note").text == "")
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.find_element(By.ID, "left-note").text == "")
+    browser.find_element(By.ID, "ground").send_keys("the form of admission")
     tells(browser, "odds", "guesses right in at most 73.2 of 100")
     tells(browser, "learnable", "± 10.6 or wider")
     WebDriverWait(browser, PATIENCE).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#curve-image svg"))
@@ -102,7 +104,7 @@ def test_private_table_from_file_to_download(
     tells(browser, "odds", "at most 66.9 of 100")
     browser.find_element(By.ID, "make").click()
     assert "one record" in seen(browser, "verdict").text
-    assert "void" not in browser.find_element(By.ID, "verdict").get_attribute("class")
+    assert "epsilon" in browser.find_element(By.ID, "spent").text
     assert browser.switch_to.active_element.get_attribute("id") == "made-title"
     assert len(browser.find_elements(By.CSS_SELECTOR, "#first tbody tr")) == 5
     for name in ("private-table.csv", "guarantee.json", "report.html", "report.json", "schema.json"):
@@ -111,21 +113,25 @@ def test_private_table_from_file_to_download(
     made = (downloads / "private-table.csv").read_text().splitlines()
     assert made[0] == "age <i>,sick"
     assert 200 < len(made) < 600
-    assert json.loads((downloads / "guarantee.json").read_text())["holds"] is True
+    promise = json.loads((downloads / "guarantee.json").read_text())
+    assert promise["holds"] is True
+    assert any("the form of admission" in condition for condition in promise["conditions"])
     # A range was incomplete while it was typed, which the program has told; no script has failed.
     assert [each for each in browser.get_log("browser") if each["source"] != "network"] == []
 
 
-def test_entries_and_unknown_ranges_are_told_before_and_after(
-    browser: Any, address: str, table: Path
-) -> None:
-    opened(browser, address, table)
-    tells(browser, "void-note", "The promise would be void")
+def test_columns_that_nobody_knows_are_left_out(browser: Any, address: str, table: Path) -> None:
+    age, _ = opened(browser, address, table)
     browser.find_element(By.CSS_SELECTOR, "input[value=entry]").click()
+    age.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
+    tells(browser, "left-note", "nobody says to know it: sick")
     tells(browser, "learnable-table", "noise moves half by")
     browser.find_element(By.ID, "make").click()
-    assert "No privacy is promised" in seen(browser, "verdict").text
-    assert "void" in browser.find_element(By.ID, "verdict").get_attribute("class")
+    said(browser, "Say from where you know the columns")
+    browser.find_element(By.ID, "ground").send_keys("a form")
+    browser.find_element(By.ID, "make").click()
+    seen(browser, "verdict")
+    assert [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#first th")] == ["age <i>"]
     browser.find_element(By.ID, "close").click()
     WebDriverWait(browser, PATIENCE).until(lambda b: not b.find_element(By.ID, "columns").is_displayed())
 
@@ -154,6 +160,7 @@ def test_categories_with_commas_and_quotes_are_kept(browser: Any, address: str, 
     box = ward.find_element(By.CSS_SELECTOR, "input.wide")
     assert box.get_attribute("value") == '"a, b", c, "say ""x"""'
     box.send_keys(', d, "e, f"', Keys.TAB)
+    ward.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
     tells(browser, "learnable", "20 of 100 right")  # one of five
 
 
@@ -206,7 +213,7 @@ def test_all_controls_have_names_and_headings_have_an_order(browser: Any, addres
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
-    for identifier, kind in (("message", "status"), ("void-note", "status"), ("odds", None)):
+    for identifier, kind in (("message", "status"), ("left-note", "status"), ("odds", None)):
         part = browser.find_element(By.ID, identifier)
         assert part.get_attribute("role") == kind or part.get_attribute("aria-live") == "polite"
 
@@ -232,9 +239,11 @@ def test_contrast_is_enough_and_nothing_scrolls_sideways_at_400_pixels(
     age, sick = opened(browser, address, table)
     assert age.size["width"] <= 400
     assert browser.execute_script(OUTSIDE) == []
+    for row in (age, sick):
+        row.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
     WebDriverWait(browser, PATIENCE).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#curve-image svg"))
     assert sideways(browser) <= 0
-    sick.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
+    browser.find_element(By.ID, "ground").send_keys("a form")
     browser.find_element(By.ID, "make").click()
     seen(browser, "verdict")
     assert sideways(browser) <= 0

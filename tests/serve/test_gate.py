@@ -147,13 +147,14 @@ def test_table_is_described_made_downloaded_and_deleted(user: Any) -> None:
     where = f"/api/table/{found['id']}"
     about = {"schema": found["schema"], "unit": "record", "epsilon": 1.0, "rows_about": 60}
     told = user.post(f"{where}/preview", json={**about, "known": ["age"]}).json()
-    assert told["unknown"] == ["sick"]
+    assert [each["column"] for each in told["columns"]] == ["age"]
     assert "73.2 of 100" in told["odds"]
     assert "± " in told["columns"][0]["after"]
     curve = user.post(f"{where}/curve", json={**about, "known": ["age"]}).json()["curve"]
     assert curve["scores"]["forecast"][0] < curve["scores"]["forecast"][-1]
-    made = user.post(f"{where}/make", json={**about, "known": ["age", "sick"]}).json()
+    made = user.post(f"{where}/make", json={**about, "known": ["age", "sick"], "ground": "a form"}).json()
     assert made["holds"] is True
+    assert any("a form" in line for line in made["guarantee"])
     rows = user.get(f"{where}/files/private-table.csv")
     assert rows.text.startswith("age,sick\n")
     assert user.get(f"{where}/files/private.csv").status_code == 404  # the raw table is never served
@@ -162,12 +163,18 @@ def test_table_is_described_made_downloaded_and_deleted(user: Any) -> None:
     assert user.get(f"{where}/files/private-table.csv").status_code == 404
 
 
-def test_a_range_that_nobody_knows_voids_the_guarantee(user: Any) -> None:
+def test_a_column_that_nobody_knows_is_left_out(user: Any) -> None:
     found = user.post("/api/table", params={"name": "a.csv", "label": "sick"}, content=CSV).json()
-    about = {"schema": found["schema"], "unit": "entry", "epsilon": 1.0, "known": ["sick"]}
-    told = user.post(f"/api/table/{found['id']}/make", json=about).json()
-    assert told["holds"] is False
-    assert "age" in told["verdict"][0]
+    about = {"schema": found["schema"], "unit": "entry", "epsilon": 1.0, "ground": "a form"}
+    where = f"/api/table/{found['id']}"
+    told = user.post(f"{where}/make", json={**about, "known": ["age"]}).json()
+    assert told["holds"] is True
+    assert told["columns"] == ["age"]
+    for known in ([], None):
+        refused = user.post(f"{where}/make", json={**about, "known": known})
+        assert "tick" in refused.json()["error"]
+    silent = user.post(f"{where}/make", json={**about, "known": ["age"], "ground": " "})
+    assert "from where you know" in silent.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -234,6 +241,7 @@ def test_schema_that_leaves_has_nothing_that_only_the_rows_told(user: Any) -> No
         "epsilon": 1.0,
         "known": ["age", "sick"],
         "rows_about": 90,
+        "ground": "a form",
     }
     assert user.post(f"{where}/make", json=about).json()["holds"] is True
     saved = user.get(f"{where}/files/schema.json")
@@ -245,6 +253,7 @@ def test_schema_that_leaves_has_nothing_that_only_the_rows_told(user: Any) -> No
 def test_classes_are_covered_where_entries_are_protected(user: Any) -> None:
     found = user.post("/api/table", params={"name": "a.csv", "label": "sick"}, content=CSV).json()
     about = {"schema": found["schema"], "unit": "entry", "epsilon": 0.5, "known": ["age", "sick"]}
+    about["ground"] = "a form"
     where = f"/api/table/{found['id']}"
     told = user.post(f"{where}/make", json=about).json()
     assert told["holds"] is True

@@ -52,6 +52,7 @@ def added(user: Any, content: str | bytes, label: str = "", name: str = "my tabl
 def made(user: Any, found: Any, unit: str, **more: Any) -> Any:
     known = [field["name"] for field in found["schema"]["fields"]]
     about = {"schema": found["schema"], "unit": unit, "epsilon": 1.0, "rows_about": 100, "known": known}
+    about["ground"] = "a form"
     reply = user.post(f"/api/table/{found['id']}/make", json={**about, **more})
     assert reply.status_code == 200, reply.text
     rows = user.get(f"/api/table/{found['id']}/files/private-table.csv").text
@@ -158,20 +159,21 @@ def test_one_table_is_made_at_a_time_and_late_answers_are_asked_for_again(
     monkeypatch.setattr(app, "ANSWER_SECONDS", 0.05)
     go_on, real = threading.Event(), private_tables.make
 
-    def slow(*given: Any) -> Any:
+    def slow(*given: Any, **more: Any) -> Any:
         go_on.wait(30)
-        return real(*given)
+        return real(*given, **more)
 
     monkeypatch.setattr(private_tables, "make", slow)
     found = added(user, GERMAN, "krank").json()
     where = f"/api/table/{found['id']}/make"
-    about = {"schema": found["schema"], "unit": "record", "epsilon": 1.0}
+    about = {"schema": found["schema"], "unit": "record", "epsilon": 1.0, "known": ["Alter"]}
+    about["ground"] = "a form"
     assert user.post(where, json=about).json() == {"working": True}
     assert "already" in user.post(where, json=about).json()["error"]
     go_on.set()
     while (told := user.get(where).json()).get("working"):
         pass
-    assert told["holds"] is False  # nobody said to know a column
+    assert told["columns"] == ["Alter"]  # nobody said to know another column
     assert "nothing is being made" in user.get(where).json()["error"]
 
 
@@ -206,7 +208,7 @@ def test_forecast_is_computed_once_and_not_for_what_was_changed_again(
     real = private_tables.curve
     monkeypatch.setattr(private_tables, "curve", lambda *given: (counted.append(given[1]), real(*given))[1])
     found = added(user, GERMAN, "krank").json()
-    about = {"schema": found["schema"], "unit": "entry", "epsilon": 1.0}
+    about = {"schema": found["schema"], "unit": "entry", "epsilon": 1.0, "known": ["Alter"]}
     for epsilon in (1.0, 2.0):
         told = user.post(f"/api/table/{found['id']}/curve", json={**about, "epsilon": epsilon}).json()
         assert told["curve"]["unit"] == "entry"

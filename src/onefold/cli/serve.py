@@ -20,8 +20,10 @@ def add_parser(commands: Any) -> None:
         description="Open local web pages: make a private table from a file, and, where their folders are "
         "named, watch over a site (who asked, approve, deny, pause) and over a federation (who is there, "
         "remove). The pages can be reached from this machine only, with the token in the address that is "
-        "printed, and keep nothing unless it is downloaded.",
+        "printed, and keep nothing unless it is downloaded, but for the ledger: every private table is "
+        "counted there before it is made.",
     )
+    option(parser, "--ledger FILE", "account of the rows; made if it is not there (default: one of your own)")
     option(parser, "--site FOLDER", "folder of a site, for the page of its data owner")
     option(parser, "--server FOLDER", "folder of a federation's server, for the page of its operator")
     option(parser, "--port N", "port to listen on (default: a free one)", whole)
@@ -44,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
             webbrowser.open(_page_that_leads_to(address, folder).as_uri())
 
     with TemporaryDirectory() as folder:
-        serve(site=args.site, federation=args.server, port=args.port or 0, ready=ready)
+        serve(ledger=args.ledger, site=args.site, federation=args.server, port=args.port or 0, ready=ready)
     return 0
 
 

@@ -8,6 +8,7 @@ import secrets
 import signal
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +42,11 @@ LOG = logging.getLogger(__name__)
 
 
 def create_app(
-    token: str, *, site: str | Path | None = None, federation: str | Path | None = None
+    token: str,
+    *,
+    ledger: str | Path | None = None,
+    site: str | Path | None = None,
+    federation: str | Path | None = None,
 ) -> Starlette:
     """Make the web application.
 
@@ -50,6 +55,9 @@ def create_app(
     token : str
         What a browser must show with every question, not empty; whoever has it can do everything that the
         pages can.
+    ledger : str, Path or None, default=None
+        Ledger in which every private table is counted before it is made; None is one of this account, for
+        all tables together. It is made where there is none.
     site : str, Path or None, default=None
         Folder of a site of a federation, for the page of its data owner.
     federation : str, Path or None, default=None
@@ -81,7 +89,7 @@ def create_app(
         raise InvalidInputError("the token is empty: everybody would be let in")
     starlette = require("starlette.applications", "serve")
     routing, middleware = require("starlette.routing", "serve"), require("starlette.middleware", "serve")
-    pages = _Pages(site, federation)
+    pages = _Pages(private_tables.account_file() if ledger is None else Path(ledger), site, federation)
 
     @asynccontextmanager
     async def open_until_the_end(_: Any) -> Any:
@@ -122,6 +130,7 @@ def create_app(
 
 def serve(
     *,
+    ledger: str | Path | None = None,
     site: str | Path | None = None,
     federation: str | Path | None = None,
     host: str = "127.0.0.1",
@@ -132,6 +141,8 @@ def serve(
 
     Parameters
     ----------
+    ledger : str, Path or None, default=None
+        Ledger in which every private table is counted; None is one of this account.
     site : str, Path or None, default=None
         Folder of a site, for the page of its data owner.
     federation : str, Path or None, default=None
@@ -162,7 +173,7 @@ def serve(
     check_loopback(host)
     uvicorn = require("uvicorn", "serve")
     token = secrets.token_urlsafe(24)
-    app = create_app(token, site=site, federation=federation)
+    app = create_app(token, ledger=ledger, site=site, federation=federation)
     config = uvicorn.Config(
         app,
         host=host,
@@ -187,8 +198,8 @@ def serve(
 class _Pages:
     """What the routes answer."""
 
-    def __init__(self, site: str | Path | None, federation: str | Path | None) -> None:
-        self.tables = OpenTables()
+    def __init__(self, ledger: Path, site: str | Path | None, federation: str | Path | None) -> None:
+        self.tables, self.ledger = OpenTables(), ledger
         self._works: dict[str, asyncio.Future[Any]] = {}
         self._site = None if site is None else people.SitePage(site)
         self._federation = None if federation is None else people.FederationPage(federation)
@@ -215,7 +226,8 @@ class _Pages:
 
     async def offer(self, _: Request) -> Any:
         offered = {"site": self._site is not None, "federation": self._federation is not None}
-        return {**offered, "largest": LARGEST_BODY}
+        account = await _aside(private_tables.account, self.ledger)
+        return {**offered, "largest": LARGEST_BODY, "account": account}
 
     # --- try it ---------------------------------------------------------------------------------------------
 
@@ -243,22 +255,22 @@ class _Pages:
         return {"schema": schema.to_dict()}
 
     async def preview(self, request: Request) -> Any:
-        _, plain, schema, unknown = await self._declared(request)
-        told = await _aside(forecast.learnable, schema, plain.get("unit"), plain.get("epsilon"))
-        return {**told, "unknown": unknown}
+        _, plain, schema = await self._declared(request)
+        return await _aside(forecast.learnable, schema, plain.get("unit"), plain.get("epsilon"))
 
     async def curve(self, request: Request) -> Any:
-        trial, plain, schema, _ = await self._declared(request)
+        trial, plain, schema = await self._declared(request)
         found = await _aside(private_tables.forecast, trial, schema, plain.get("unit"))
         return {"curve": None if found is None else {**found.to_dict(), "text": found.describe()}}
 
     async def make(self, request: Request) -> Any:
-        trial, plain, schema, unknown = await self._declared(request)
+        trial, plain, schema = await self._declared(request)
         unit, epsilon = plain.get("unit"), plain.get("epsilon")
         going = self._works.get(trial.id)
         if going is not None and not going.done():
             raise InvalidInputError("a private table is being made already: wait for it")
-        work = asyncio.ensure_future(_aside(private_tables.make, trial, schema, unknown, unit, epsilon))
+        make = partial(private_tables.make, ground=plain.get("ground"), ledger=self.ledger)
+        work = asyncio.ensure_future(_aside(make, trial, schema, unit, epsilon))
         # If nobody asks any more, nobody may read its error: it could hold a cell.
         work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         self._works[trial.id] = work
@@ -276,11 +288,11 @@ class _Pages:
         self._works.pop(request.path_params["id"], None)
         return work.result()
 
-    async def _declared(self, request: Request) -> tuple[OpenTable, dict[str, Any], Schema, list[str]]:
-        """A table that is open, what was sent about it, its schema, and the columns that nobody knows."""
+    async def _declared(self, request: Request) -> tuple[OpenTable, dict[str, Any], Schema]:
+        """A table that is open, what was sent about it, and the schema of what a person confirmed."""
         trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
         given = (plain.get("schema"), plain.get("known"), plain.get("rows_about"))
-        return trial, plain, *private_tables.declared(*given)
+        return trial, plain, private_tables.declared(*given)
 
     async def download(self, request: Request) -> Response:
         from starlette.responses import FileResponse, PlainTextResponse

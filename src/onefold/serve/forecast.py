@@ -94,7 +94,7 @@ def learnable(schema: Schema, unit: str, epsilon: float) -> dict[str, Any]:
     check_wish(schema, unit, epsilon)
     # The best test between two possibilities is right this often; rounded up, so that "at most" is true.
     right = math.ceil(1000 * (1.0 + DELTA * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))) / 10
-    moved = _moved(schema, epsilon) if unit == "entry" else {}
+    moved = _moved(schema, epsilon) if unit == "entry" and schema.features else {}
     used = [each for each in schema.fields if each.role in ("feature", "label")]
     return {
         "odds": _words(unit, right),

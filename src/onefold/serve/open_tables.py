@@ -152,7 +152,7 @@ class OpenTables:
 
 
 def _proposed(table: Any, label: str | None) -> Schema:
-    # From private rows: whatever is not confirmed by a person voids the guarantee, see `declared`.
+    # From private rows, for their owner's eyes: `declared` keeps what a person confirms, and nothing else.
     return Schema.infer(table, label=label, source="private")
 
 

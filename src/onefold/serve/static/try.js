@@ -5,6 +5,9 @@ import { picture } from "/static/curve.js";
 const EPSILONS = [0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1, 1.5, 2, 3, 4, 6, 8, 12, 16];
 const ROLES = { feature: "feature", label: "classes", person: "person", ignored: "left out", identifier: "left out (id)" };
 const TYPES = { string: "category", integer: "whole number", number: "number", boolean: "yes or no", date: "date", datetime: "time" };
+// How numbers are written, as the file of a schema says it: decimal mark, mark between thousands, unit behind.
+const WRITTEN = [[".", ""], [".", ","], [",", ""], [",", "."], [",", " "], [".", " "], [".", "'"], [",", "'"]]
+  .flatMap(([point, group]) => [true, false].map((bare) => ({ point, group, bare, text: `1${group}234${point}5${bare ? "" : " kg"}` })));
 const STEPS = ["columns", "protect", "made", "found"];
 let table = null; // the open table: its id and the schema as it was proposed
 let curve = null; // the forecast for what is declared
@@ -59,14 +62,15 @@ function fieldRow(names, field, place) {
   const role = element("select", "", { ariaLabel: `use of ${field.name}` });
   for (const [value, text] of Object.entries(ROLES)) role.append(new Option(text, value));
   role.value = field["onefold:role"] || "feature";
-  const known = element("input", "", { type: "checkbox", ariaLabel: `I know the type and the range or categories of ${field.name}` });
+  const known = element("input", "", { type: "checkbox", ariaLabel: `I know the type of ${field.name}, its range or categories, and how it is written` });
   const low = entry(limits.minimum, `smallest ${field.name}`);
   const high = entry(limits.maximum, `largest ${field.name}`);
   const levels = entry(limits.enum?.map(quoted).join(", "), `categories of ${field.name}`);
   levels.classList.add("wide");
-  const made = row(names, [field.name, role, TYPES[field.type] || field.type, low, high, levels, known]);
+  const written = /^(date|datetime)$/.test(field.type) ? entry(field.format || "default", `how ${field.name} is written`) : numberFormats(field);
+  const made = row(names, [field.name, role, TYPES[field.type] || field.type, low, high, levels, written, known]);
   made.title = field["onefold:review"] || "";
-  Object.assign(made, { controls: { role, low, high, levels, known }, field, place });
+  Object.assign(made, { controls: { role, low, high, levels, written, known }, field, place });
   showUse(made);
   made.addEventListener("change", () => {
     showUse(made);
@@ -75,13 +79,22 @@ function fieldRow(names, field, place) {
   return made;
 }
 
+function numberFormats(field) {
+  const made = element("select", "", { ariaLabel: `how numbers of ${field.name} are written` });
+  WRITTEN.forEach((each, place) => made.append(new Option(each.text, place)));
+  const same = (each) => each.point === (field.decimalChar ?? ".") && each.group === (field.groupChar ?? "") && each.bare === (field.bareNumber ?? true);
+  made.value = Math.max(WRITTEN.findIndex(same), 0);
+  return made;
+}
+
 // Only what is asked of a column in this use can be filled in.
 function showUse(made) {
-  const { role, low, high, levels, known } = made.controls;
+  const { role, low, high, levels, written, known } = made.controls;
   const used = role.value === "feature" || role.value === "label";
   const isCategory = Boolean(made.field.constraints?.enum) || made.field.type === "string";
   const isRange = used && !isCategory && made.field.type !== "boolean";
-  for (const [box, shown] of [[low, isRange], [high, isRange], [levels, used && isCategory], [known, used]]) {
+  const isNumber = used && /^(number|integer|date|datetime)$/.test(made.field.type);
+  for (const [box, shown] of [[low, isRange], [high, isRange], [levels, used && isCategory], [written, isNumber], [known, used]]) {
     box.disabled = !shown;
     box.closest("td").classList.toggle("unused", !shown);
   }
@@ -108,7 +121,7 @@ function declared() {
   const known = [];
   for (const made of $("fields").children) {
     const field = schema.fields[made.place];
-    const { role, low, high, levels, known: tick } = made.controls;
+    const { role, low, high, levels, written, known: tick } = made.controls;
     field["onefold:role"] = role.value;
     field.constraints = { ...(field.constraints || {}) };
     for (const [name, box] of [["minimum", low], ["maximum", high]]) {
@@ -120,11 +133,13 @@ function declared() {
       const texts = unquoted(levels.value);
       field.constraints.enum = field.type === "string" ? texts : texts.map((text) => number(text, made.field.name));
     }
+    if (written.tagName === "INPUT") field.format = written.value.trim() || "default";
+    else if (!written.disabled) Object.assign(field, { decimalChar: WRITTEN[written.value].point, groupChar: WRITTEN[written.value].group, bareNumber: WRITTEN[written.value].bare });
     if (tick.checked && !tick.disabled) known.push(field.name);
   }
   schema.onefold = { ...(schema.onefold || {}) };
   if (unit() === "person") schema.onefold.rowsPerPerson = Number($("rows-per-person").value);
-  return { schema, known, unit: unit(), epsilon: epsilon(), rows_about: Number($("rows-about").value) };
+  return { schema, known, unit: unit(), epsilon: epsilon(), rows_about: Number($("rows-about").value), ground: $("ground").value };
 }
 
 function number(text, name) {
@@ -159,19 +174,18 @@ async function preview() {
   } catch (error) {
     say(error.message, "wrong");
   }
-  $("make").disabled = told === null;
+  $("make").disabled = told === null || told.columns.length === 0;
   if (told === null) return;
   showLearnable(told);
   say("");
-  const unknown = told.unknown.join(", ");
-  $("void-note").textContent = unknown && `The promise would be void: nobody says to know ${unknown}. Tick “I know this” above where it is true.`;
-  const { epsilon: _, known: __, ...about } = plain; // the curve is the same for every epsilon
+  const left = [...$("fields").children].filter((made) => made.classList.contains("unknown")).map((made) => made.field.name).join(", ");
+  $("left-note").textContent = left && `Left out, because nobody says to know it: ${left}. Tick “I know this” above where it is true.`;
+  const { epsilon: _, ground: __, ...about } = plain; // the curve is the same for every epsilon
   if (JSON.stringify(about) !== asked) showCurve(plain, JSON.stringify(about));
 }
 
 function showLearnable(told) {
-  const once = "Once every column that is used is known: "; // the sentence goes on, in a small letter
-  $("odds").textContent = told.unknown.length ? once + told.odds[0].toLowerCase() + told.odds.slice(1) : told.odds;
+  $("odds").textContent = told.odds;
   $("gauge-bar").style.setProperty("--share", `${Math.max(2 * told.right - 100, 1)}%`);
   const ofEntries = unit() === "entry";
   $("learnable-table").classList.toggle("entries", ofEntries);
@@ -221,7 +235,7 @@ async function makeTable() {
   try {
     const told = await made(`/api/table/${table.id}/make`, declared());
     fill("verdict", told.verdict.map((text) => element("p", text)));
-    $("verdict").className = told.holds ? "verdict" : "verdict void";
+    showAccount(told.account);
     fill("files", told.files.map((name, place) => {
       const [text, kind] = WORDS[name] || [name, ""];
       const made = button("", () => download(`/api/table/${table.id}/files/${name}`, name), { kind: place ? "quiet" : "large" });
@@ -244,8 +258,14 @@ async function makeTable() {
   }
 }
 
+function showAccount(account) {
+  lines("spent", account.spent);
+  lines("account", [`Every table that you make is counted in ${account.file}: ${account.spent.join("; ")}.`]);
+}
+
 export function startTry(offer) {
   largest = offer.largest;
+  showAccount(offer.account);
   const tried = (work) => work.catch((error) => say(error.message, "wrong"));
   $("file").onchange = () => tried(readTable($("file").files[0]));
   $("close").onclick = () => tried(closeTable().then(() => $("file").focus()));
