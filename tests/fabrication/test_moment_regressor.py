@@ -81,14 +81,16 @@ def test_units_of_columns_and_outputs_do_not_matter(friedman: list) -> None:
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_hold_the_stated_share_of_new_rows(friedman: list, level: float) -> None:
     X, test, y, truth = friedman
-    for model in (
-        MomentRegressor(None, lift=64).fit(X, y),
-        MomentRegressor(8.0, random_state=0, **RANGES).fit(X, y),
-    ):
-        low, high = model.predict_interval(test, level).T
-        assert abs(np.mean((low <= truth) & (truth <= high)) - level) < 0.07
+    exact = MomentRegressor(None, lift=64).fit(X, y)
+    private = MomentRegressor(8.0, random_state=0, **RANGES).fit(X, y)
+    inside = [
+        np.mean((low <= truth) & (truth <= high))
+        for low, high in (model.predict_interval(test, level).T for model in (exact, private))
+    ]
+    assert abs(inside[0] - level) < 0.07
+    assert level - 0.03 < inside[1] < 0.99  # a bound for all laws with one peak
     with pytest.raises(InvalidInputError, match="level must be"):
-        model.predict_interval(test, 1.0)
+        exact.predict_interval(test, 1.0)
 
 
 def test_more_epsilon_is_more_accurate_and_predictions_stay_in_range(friedman: list) -> None:
@@ -177,7 +179,7 @@ def test_noise_never_makes_an_error_of_zero_and_intervals_without_width() -> Non
     for seed in range(20):
         model = MomentRegressor(1.0, x_range=(0, 10), y_range=(-5, 40), random_state=seed).fit(X, y)
         low, high = model.predict_interval(X).T
-        assert np.mean((low <= y) & (y <= high)) > 0.8
+        assert np.mean((low <= y) & (y <= high)) > 0.9
         negative += model._linear.error < 0.0
     assert negative > 0  # as the estimate of some releases is
 

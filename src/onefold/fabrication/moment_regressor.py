@@ -7,7 +7,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
@@ -45,6 +44,7 @@ __all__ = ["MomentRegressor"]
 
 REGRESSOR = "moment regressor"  # kind of its files
 CONSTRAINTS: dict[str, Entry] = {"lift": ("auto", Whole(1), None)}
+NOISE_STEPS = 2.0  # deviations of its noise by which the estimated error may be too small, for intervals
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, for the width of intervals
 ONE_CLASS = (0,)  # the label of every pair
 SHARES = (0.05, 0.02, 0.28, 0.70)  # of a centre, which is not released, of counts, sums and products
@@ -119,6 +119,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
     held_out_error_ : float
         Estimated mean squared error on other rows, from the moments alone. With noise it is never smaller
         than the deviation of the estimate itself, and never larger than the square of half the range.
+    error_noise_ : float
+        Standard deviation of what noise in the sums adds to this estimate; 0 without noise.
     residuals_ : ndarray or None
         Absolute errors, sorted, of at most 1000 fitted rows, each predicted from the others; None with noise
         and where only moments are known.
@@ -192,6 +194,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     residuals_: Floats | None
     ridge_: float
     held_out_error_: float
+    error_noise_: float
 
     def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None, *, groups: Any = None) -> Self:
         """Take the moments of rows with their outputs once, and forget the rows.
@@ -336,7 +339,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         return declared and self.encoder_ is None and self.pair_map_.n_directions == 0
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
-        """Predict for each row an interval that holds the output of about the share ``level`` of rows.
+        """Predict for each row an interval that holds the output of the share ``level`` of rows.
 
         Parameters
         ----------
@@ -349,8 +352,14 @@ class MomentRegressor(RegressorMixin, OnMoments):
         -------
         ndarray of shape (n_samples, 2)
             Lowest and highest output. The width is the same for all rows: a quantile of the errors of rows
-            that were left out; where only moments are known, that of a normal law with the estimated error,
-            which is no promise.
+            that were left out, which holds about this share. Where only moments are known, a bound for errors
+            of any law with one peak and the estimated error, raised by two deviations of its noise: it holds
+            at least this share. Neither is a promise.
+
+        References
+        ----------
+        D. F. Vysochanskij and Y. I. Petunin, "Justification of the 3-sigma rule for unimodal distributions",
+        Theory of Probability and Mathematical Statistics 21, 1980.
         """
         check_parameter("level", level, Number(above=0, below=1))
         middle = self.predict(X)
@@ -360,7 +369,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
 
     def _half_width(self, level: float) -> float:
         if self.residuals_ is None:
-            return float(ndtri(0.5 + level / 2.0)) * math.sqrt(self.held_out_error_)
+            error = min(self.held_out_error_ + NOISE_STEPS * self.error_noise_, self.pair_map_.half**2)
+            return _reach(1.0 - level) * math.sqrt(error)
         place = math.ceil(level * (len(self.residuals_) + 1)) - 1
         return float(self.residuals_[min(place, len(self.residuals_) - 1)])
 
@@ -613,11 +623,17 @@ class MomentRegressor(RegressorMixin, OnMoments):
         # None is larger on average than that of the middle of the range.
         found = max(linear.error, linear.error_noise, 0.0) * self.pair_map_.unit**2
         self.held_out_error_ = min(found, self.pair_map_.half**2)
+        self.error_noise_ = linear.error_noise * self.pair_map_.unit**2
 
     def _embed(self, X: Any) -> Floats:
         check_is_fitted(self)
         rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
         return self.pair_map_.inputs(self._encoded(rows))
+
+
+def _reach(outside: float) -> float:
+    """How far all but this share of errors go, in roots of their mean square, if their law has one peak."""
+    return math.sqrt(4.0 / (9.0 * outside) if outside <= 1.0 / 6.0 else 4.0 / (3.0 * outside + 1.0))
 
 
 def _of_the_release(moments: PrivateMoments) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class NumberResult:
     high : ndarray of shape (n,)
         Upper end of each interval.
     level : float
-        Share of the numbers that the intervals are meant to hold; no promise, see
+        Share of the numbers that the intervals are meant to hold, at least; no promise, see
         :meth:`onefold.fabrication.MomentRegressor.predict_interval`.
     sites : tuple of str
         Sites whose sums made the model.
