@@ -14,13 +14,14 @@ import pytest
 
 from onefold import io
 from onefold.cli.app import main
+from onefold.cli.outputs import write_private_table
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableSynthesizer
 from onefold.federated import HolderKey, LocalModel
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.queriers import SigningKey
 from onefold.models import FoldingClassifier
-from onefold.tables import Field, Schema, write_table
+from onefold.tables import Field, Schema, read_table, write_table
 
 pytest.importorskip("cryptography")
 
@@ -95,6 +96,9 @@ def test_session_of_commands_leaves_nothing_open_that_holds_rows(umask: int, tmp
     private = ("--epsilon", "5", "--ledger", "ledger.json")
     do("fit", "rows.csv", "--schema", "schema.json", "--out", "private.onefold", *private)
     do("synthesize", "rows.csv", "--schema", "schema.json", "--out", "synthetic.csv", *private)
+    do("schema", "infer", "rows.csv", "--out", "guessed.json")
+    do("transfer", "source", "rows.csv", "--schema", "schema.json", "--out", "source.onefold", "--epsilon", 5)
+    do("release", "rows.csv", "--schema", "schema.json", "--out", "noisy.csv", "--epsilon", 5)
     do("federate", "querier", "new", "ward")
     names = check_modes(tmp_path, umask)
     assert {"model.onefold", "predicted.csv", "ledger.json", "ward.signkey", "rows.csv"} <= names
@@ -143,6 +147,15 @@ def test_library_writes_models_counts_and_logs_closed(umask: int, tmp_path: Path
 def test_site_and_server_folders_are_closed(umask: int, tmp_path: Path) -> None:
     pytest.importorskip("flwr")
     do("federate", "init", "federation", "--sites", "north", "south")
+    write_rows("rows.csv")
+    Schema(FIELDS, rows_about=60).save("schema.json")
+    given = ("--schema", "schema.json", "--fit-only")
+    do("federate", "site", "rows.csv", "--folder", "federation/sites/north", *given)
+    do("federate", "site", "rows.csv", "--folder", "federation/sites/south", *given, "--epsilon", 5)
+    do("federate", "log", "export", "--folder", "federation/sites/north", "--json", "log.json")
+    assert stat.S_IMODE(Path("log.json").stat().st_mode) == 0o600
+    assert Path("federation/sites/north/state/model.onefold").is_file()
+    assert Path("federation/sites/south/ledger.json").is_file()
     for folder in ("server", "sites/north"):
         assert stat.S_IMODE((tmp_path / "federation" / folder).stat().st_mode) == 0o700
     for path in (tmp_path / "federation").rglob("*"):
@@ -193,6 +206,70 @@ def test_all_files_are_made_by_one_module() -> None:
     ]
     others = [each for each in found if each not in ALLOWED]
     assert others == []
+
+
+def public_writers() -> set[tuple[str, str]]:
+    """Functions that make files for others, by file and name."""
+    return {
+        (path.relative_to(SOURCE).as_posix(), node.name)
+        for path in SOURCE.rglob("*.py")
+        if path != FILES and "public=" in path.read_text(encoding="utf-8")
+        for node in ast.walk(parsed(path))
+        if isinstance(node, ast.FunctionDef)
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call) and any(word.arg == "public" for word in call.keywords)
+    }
+
+
+def test_what_is_made_for_others_is_listed() -> None:
+    assert public_writers() == {
+        ("cli/federate/sums.py", "run_add"),
+        ("cli/federate/sums.py", "run_answer"),
+        ("cli/federate/sums.py", "run_contribute"),
+        ("cli/federate/sums.py", "run_sign"),
+        ("cli/outputs.py", "write_guarantee"),
+        ("cli/outputs.py", "write_private_table"),  # if the guarantee holds
+        ("cli/synthesize.py", "_write_quality"),
+        ("federated/flower/encrypted.py", "_write"),  # query keys and encrypted answers
+        ("federated/flower/plain_app/__init__.py", "write_plain_app"),
+        ("federated/flower/setup.py", "_sign"),  # certificates
+        ("federated/flower/setup.py", "create_federation"),  # the guide
+        ("federated/flower/setup.py", "make_node_key"),
+        ("federated/flower/setup.py", "make_site_folder"),
+        ("federated/flower/sum_rounds.py", "_ask_holders"),
+        ("federated/flower/sum_rounds.py", "_collect"),
+        ("federated/queriers.py", "create"),
+        ("federated/sums/keys.py", "save"),
+        ("federated/sums/round_files.py", "routed"),
+        ("federated/sums/round_files.py", "write_list"),
+        ("federated/sums/schema.py", "save"),
+        ("report/figures.py", "_write_figure"),
+        ("report/html.py", "write_page"),
+        ("report/html.py", "write_report"),
+        ("tables/schema.py", "save"),
+        ("tables/writing.py", "write_table"),  # if it is told so
+    }
+
+
+def test_schema_with_guesses_from_rows_is_closed_until_they_are_confirmed(umask: int, tmp_path: Path) -> None:
+    write_rows("rows.csv")
+    guessed = Schema.infer(read_table("rows.csv"), label="ill")
+    Schema(FIELDS).save("declared.json")
+    guessed.save("guessed.json")
+    guessed.confirm(ground="a public sample", by="anna").save("confirmed.json")
+    modes = {path.stem: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.glob("*.json")}
+    assert modes == {"declared": 0o666 & ~umask, "guessed": 0o600, "confirmed": 0o666 & ~umask}
+
+
+@pytest.mark.parametrize(("holds", "mode"), [(True, 0o666), (False, 0o600)])
+def test_table_whose_guarantee_is_void_is_closed(holds: bool, mode: int, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        path = str(tmp_path / "table.csv")
+        write_private_table(path, {"age": np.arange(3)}, {"holds": holds})
+        assert stat.S_IMODE(Path(path).stat().st_mode) == mode
+    finally:
+        os.umask(before)
 
 
 def test_a_file_made_elsewhere_would_be_found(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,23 @@ def test_query_key_that_the_server_puts_in_its_place_is_refused() -> None:
             one.check(query, "ab" * 32, forged)
         with pytest.raises(QueryRefused, match="bad-signature"):
             many.check(forged, "ab" * 32)
+
+
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="there is no ssh-keygen to compare with")
+def test_fingerprint_of_a_site_that_is_let_in_is_that_of_openssh(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("flwr")
+    from onefold.federated.flower.setup import make_node_key
+
+    assert main(["federate", "init", str(tmp_path / "f"), "--sites", "north", "--own-keys"]) == 0
+    make_node_key(tmp_path / "node.key", tmp_path / "node.pub")
+    words = ["add", "north", str(tmp_path / "node.pub"), "--folder", str(tmp_path / "f" / "server")]
+    assert main(["federate", *words]) == 0
+    listed = subprocess.run(
+        ["ssh-keygen", "-l", "-f", tmp_path / "node.pub"], capture_output=True, text=True, check=True
+    )
+    assert f"with the key {listed.stdout.split()[1]}: compare it with the site" in capsys.readouterr().out
 
 
 # --- a site of a federation ---------------------------------------------------------------------------------

@@ -626,7 +626,8 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         content = self.to_dict(Path(path).parent)
         text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-        write_whole(path, text.encode(), public=True)
+        guessed = bool(self.to_review) or self.source == "private"  # from rows that may be private
+        write_whole(path, text.encode(), public=not guessed)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Schema":

@@ -411,9 +411,10 @@ def _write(found: dict[str, Any], as_json: str | None, as_html: str | None) -> N
         with output_file(as_json) as file:
             file.write(json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
     if as_html is not None:
-        from onefold.report import site_log_page, write_page
+        from onefold.report import site_log_page
 
-        write_page(as_html, site_log_page(found))
+        with output_file(as_html) as file:
+            file.write(site_log_page(found).encode())
 
 
 def _since(text: str) -> tuple[int, str]:

@@ -304,12 +304,15 @@ def add_add(parts: Any) -> None:
 def run_add(args: argparse.Namespace) -> int:
     """Make a folder if asked to, add, tell."""
     from onefold.federated.flower import Federation
+    from onefold.federated.flower.setup import fingerprint_of
 
     made = Federation(args.folder).add(args.site, args.key, make=args.make)
-    words = [f"{args.site} may come in"]
+    mark = None if args.key is None else fingerprint_of(Path(args.key))
+    words = [f"{args.site} may come in" + (f" with the key {mark}: compare it with the site" if mark else "")]
     if made is not None:
         words.append(f"{made}: {_handed_over((made / 'node.key').exists())}")
-    show({"invited": args.site, "folder": args.make}, words, as_json=args.json)
+    result = {"invited": args.site, "folder": args.make, "fingerprint": mark}
+    show(result, words, as_json=args.json)
     return 0
 
 

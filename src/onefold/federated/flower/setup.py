@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import ipaddress
 import shutil
 from collections.abc import Iterable, Sequence
@@ -278,6 +280,12 @@ def public_key_text(path: Path) -> str:
         raise InvalidInputError(f"{path}: a site's key must be ECDSA on a NIST curve, P-384 for instance")
     plain: bytes = known.public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     return plain.decode("ascii")
+
+
+def fingerprint_of(path: Path) -> str:
+    """The fingerprint of the public key in a file, as ``ssh-keygen -l`` prints it."""
+    content = base64.b64decode(public_key_text(path).split()[1])
+    return "SHA256:" + base64.b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
 
 
 def _builder(subject: Any, issuer: Any, public_key: Any) -> Any:
