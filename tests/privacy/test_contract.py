@@ -51,7 +51,6 @@ def test_domain_bounds_every_change_of_a_cell_and_reaches_it() -> None:
         assert largest == pytest.approx(domain.entry_in(norm))
     assert domain.entry == domain.entry_in(2) == pytest.approx(SCHEMA.entry_change)
     assert domain.l2 == pytest.approx(SCHEMA.row_change)
-    assert domain.norm == pytest.approx(SCHEMA.row_norm)
 
 
 def test_domain_bounds_every_change_of_a_record() -> None:
@@ -60,7 +59,7 @@ def test_domain_bounds_every_change_of_a_record() -> None:
     apart = rows[:, None, :] - rows[None, :, :]
     assert np.abs(apart).sum(axis=2).max() == pytest.approx(domain.l1)
     assert np.sqrt((apart**2).sum(axis=2)).max() == pytest.approx(domain.l2)
-    assert np.linalg.norm(rows, axis=1).max() <= domain.norm
+    assert np.linalg.norm(rows, axis=1).max() <= SCHEMA.row_norm
     assert np.array_equal(domain.clip(rows), rows)
 
 

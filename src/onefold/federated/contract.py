@@ -56,17 +56,13 @@ def encoded_table(
     """
     if mechanism is None:
         return schema.encode(schema.parse(X)), class_labels(schema, X, y)
-    own, domain = domain_of(schema), mechanism.domain
-    if not isinstance(domain, EncodedBox) or _size(domain) != _size(own):
+    domain = mechanism.domain
+    if not isinstance(domain, EncodedBox) or domain.cells != domain_of(schema).cells:
         raise InvalidInputError("the noise needs the domain of the schema: sensitivity=domain_of(schema)")
     found = contract_rows(schema, X, y, person=False)
     if found.labels is None:
         schema.labels(X)  # says what is missing
     return found.rows, _plain(np.asarray(found.labels), () if schema.label is None else schema.label.levels)
-
-
-def _size(domain: EncodedBox) -> tuple[Any, ...]:
-    return domain.high.tolist(), domain.entry, domain.entry_in(1), domain.l1, domain.l2
 
 
 def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:

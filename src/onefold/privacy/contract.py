@@ -4,24 +4,25 @@ Everything here follows from the schema and from one row at a time. A cell witho
 encoded by the rule that the schema declares for it; an error message would be an answer about the data.
 """
 
-import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
 
-from onefold._base.arrays import AnyArray, Floats, Labels, column_array
+from onefold._base.arrays import AnyArray, Floats, Index, Labels, column_array
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.persons import known_persons
-from onefold.privacy.sensitivity import Box
-from onefold.privacy.terms import round_up
+from onefold.privacy.sensitivity import Changes, Domain
+from onefold.privacy.terms import root, round_up
 from onefold.tables import Field, Schema
 from onefold.tables.encoded import TRAINED
+from onefold.tables.fields import ONE_HOT
 
 __all__ = [
     "DECLARED",
@@ -43,7 +44,60 @@ PUBLIC_SOURCE = "the schema was inferred from a public source: {ground}"
 CONFIRMED = "what the schema says of {n} of its columns is known without the rows: {ground}"
 
 
-class EncodedBox(Box):
+class EncodedCell(NamedTuple):
+    """What one cell of a table can be encoded as; how far it can move follows from the same.
+
+    A number is one entry from 0 to 1. One that may be missing has a second entry, which is 1 where the first
+    is ``filled``. A category is one entry of its block, and nothing but zeros where none is declared for it.
+    """
+
+    width: int
+    is_category: bool
+    nullable: bool
+    filled: float
+
+    @classmethod
+    def of(cls, known: Field) -> "EncodedCell":
+        """The cell of a field."""
+        if known.encoder is not None:
+            raise InvalidInputError(
+                f"column {known.name!r} has an encoder: noise on rows is not made for it, private "
+                "moments of records or persons are (--method moments)"
+            )
+        filled = 0.0 if known.is_category else float(known.encode(np.array([np.nan]))[0, 0])
+        return cls(known.width, known.is_category, known.nullable, filled)
+
+    @property
+    def sizes(self) -> tuple[tuple[float, float], ...]:
+        """Largest changes of the two entries that can move together, rounded up."""
+        if self.is_category:
+            return ((ONE_HOT, ONE_HOT if self.width > 1 else 0.0),)
+        if not self.nullable:
+            return ((1.0, 0.0),)
+        filled = Fraction(self.filled)
+        return ((1.0, 0.0), (round_up(max(filled, 1 - filled)), 1.0))
+
+    def pairs(self) -> tuple[Index, Index]:
+        """Which entries of the block can move together."""
+        if self.is_category and self.width > 1:
+            return np.triu_indices(self.width, 1)
+        first = np.zeros(len(self.sizes), dtype=np.intp)
+        return first, first + (self.width - 1)
+
+    def inside(self, block: Floats) -> Floats:
+        """Blocks that a cell can be encoded as."""
+        if self.is_category:
+            places, none = np.argmax(block, axis=-1), self.width - 1 if self.nullable else -1
+            places = np.where(np.max(block, axis=-1) > 0, places, none)
+            return np.where(np.arange(self.width) == places[..., np.newaxis], ONE_HOT, 0.0)
+        numbers = np.clip(block[..., :1], 0.0, 1.0)
+        if not self.nullable:
+            return numbers
+        missing = block[..., 1:] > 0.5
+        return np.concatenate([np.where(missing, self.filled, numbers), missing], axis=-1)
+
+
+class EncodedBox(Domain):
     """The set of rows that a schema can encode: another category moves two entries, not all of its block.
 
     Parameters
@@ -62,7 +116,8 @@ class EncodedBox(Box):
     -----
     *Guarantees.* ``entry`` is about one cell of the table, which can move two encoded entries: its Euclidean
     change is 1 for a number or a category, more for a number that may be missing. ``entry_in(1)`` is the sum
-    of its absolute changes.
+    of its absolute changes. ``clip`` makes of any row one that the schema can encode, cell by cell: the
+    largest entry of a block names its category, and more than 1/2 says that a number is missing.
 
     Examples
     --------
@@ -76,29 +131,26 @@ class EncodedBox(Box):
     def __init__(self, features: Sequence[Field], inferred: bool = False) -> None:
         if not features:
             raise InvalidInputError("the schema has no feature: nothing could be released")
-        for known in features:
-            if known.encoder is not None:
-                raise InvalidInputError(
-                    f"column {known.name!r} has an encoder: noise on rows is not made for it, private "
-                    "moments of records or persons are (--method moments)"
-                )
-        # A category is encoded by one number, rounded down so that rows stay within their declared norm.
-        high = [np.max(known.encode(np.arange(1))) if known.is_category else 1.0 for known in features]
-        super().__init__(0.0, np.repeat(high, [known.width for known in features]))
         self.features = tuple(features)
         self.inferred = inferred or any(known.review for known in features)
-        self.cell_entries = max(min(known.width, 2) for known in features)
-        self._cells = tuple(_absolute_change(known) for known in features)
-        self._squares = tuple(Fraction(known.change_squared) for known in features)
-        self._norms = tuple(Fraction(known.norm_squared) for known in features)
+        self.cells = tuple(map(EncodedCell.of, features))
+        self.n_features = sum(cell.width for cell in self.cells)
+        self.cell_entries = max(min(cell.width, 2) for cell in self.cells)
 
     def __repr__(self) -> str:
-        return f"EncodedBox(of {len(self._cells)} columns, n_features={self.n_features})"
+        return f"EncodedBox(of {len(self.cells)} columns, n_features={self.n_features})"
+
+    def _largest(self, power: int) -> list[Fraction]:
+        """Largest sum of absolute changes, or of their squares, of each cell."""
+        return [
+            max(sum((Fraction(size) ** power for size in pair), Fraction(0)) for pair in cell.sizes)
+            for cell in self.cells
+        ]
 
     @property
     def entry(self) -> float:
         """Largest Euclidean change by one cell of the table."""
-        return _root(max(self._squares))
+        return root(max(self._largest(2)))
 
     def entry_in(self, norm: int) -> float:
         """Return the largest change by one cell of the table, in a norm.
@@ -113,39 +165,45 @@ class EncodedBox(Box):
         float
             The change, rounded up.
         """
-        return self.entry if norm == 2 else round_up(max(self._cells))
+        return self.entry if norm == 2 else round_up(max(self._largest(1)))
 
     @property
     def l1(self) -> float:
         """Largest sum of absolute changes of a record."""
-        return round_up(sum(self._cells, Fraction(0)))
+        return round_up(sum(self._largest(1), Fraction(0)))
 
     @property
     def l2(self) -> float:
         """Largest Euclidean change of a record."""
-        return _root(sum(self._squares, Fraction(0)))
+        return root(sum(self._largest(2), Fraction(0)))
 
-    @property
-    def norm(self) -> float:
-        """Largest Euclidean length of a row: what a record more or less changes."""
-        return _root(sum(self._norms, Fraction(0)))
+    def changes(self) -> Changes:
+        """Return which two entries a cell can move together, and how far.
 
+        Returns
+        -------
+        Changes
+            All pairs of categories, and what a number can do that may be missing.
+        """
+        pairs = [np.column_stack(cell.pairs()) + start for cell, start in self._blocks()]
+        sizes = [
+            np.broadcast_to(cell.sizes, pair.shape) for cell, pair in zip(self.cells, pairs, strict=True)
+        ]
+        numbers = np.repeat(np.arange(len(pairs)), [len(pair) for pair in pairs])
+        return Changes(np.concatenate(pairs), np.concatenate(sizes), numbers)
 
-def _absolute_change(known: Field) -> Fraction:
-    """Sum of absolute changes of one encoded cell that is replaced."""
-    if known.is_category:
-        return 2 * Fraction(float(np.max(known.encode(np.arange(1)))))
-    if not known.nullable:
-        return Fraction(1)
-    filled = Fraction(float(known.encode(np.array([np.nan]))[0, 0]))
-    return 1 + max(filled, 1 - filled)
+    def _blocks(self) -> Iterator[tuple[EncodedCell, int]]:
+        """Cells, and where the block of each begins."""
+        starts = accumulate((cell.width for cell in self.cells), initial=0)
+        return zip(self.cells, starts, strict=False)  # the last one is the end
 
+    def _sized(self, n_features: int) -> Self:
+        return self  # their number is always known
 
-def _root(square: Fraction) -> float:
-    root = math.sqrt(square)
-    while Fraction(root) ** 2 < square:  # at most a step or two of rounding
-        root = math.nextafter(root, math.inf)
-    return root
+    def _inside(self, rows: Floats) -> Floats:
+        return np.concatenate(
+            [cell.inside(rows[..., start : start + cell.width]) for cell, start in self._blocks()], axis=-1
+        )
 
 
 def released(schema: Schema) -> Schema:

@@ -3,20 +3,19 @@
 Two relations are known. *Entry*: one entry of the matrix changes by at most d (000 Def. 10, 003 Def. 2).
 *Record*: a whole row is replaced by any other row of a declared domain. A domain is public: it comes from
 what the columns mean (pixels lie between 0 and 1), never from the rows to be protected. Rows outside are
-clipped before the noise; clipping depends on one row at a time and stays inside the domain, so the
-sensitivity is that of the domain.
+clipped before the noise; clipping depends on one row at a time and lands in the domain, so the sensitivity is
+that of the domain.
 """
 
-import math
 import warnings
 from abc import abstractmethod
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Array, Floats
+from onefold._base.arrays import Floats, Index
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.frozen import Frozen
@@ -25,10 +24,47 @@ from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
 from onefold.privacy.terms import EPSILON, multiplied, number, positive, root, round_up
 
-__all__ = ["Ball", "Box", "Domain", "from_data"]
+__all__ = ["Ball", "Box", "Changes", "Domain", "from_data"]
 
 LARGEST_LOSS = 50.0  # of a private count
+LARGEST = float(np.finfo(np.float64).max)
+SMALLEST_RADIUS = 1e-290  # below, float64 numbers are too coarse to shorten a row by little
 INFERRED = "the bounds of the data were inferred from the data"
+
+
+class Changes(NamedTuple):
+    """The largest changes of a row by one cell of the table; each smaller one lies within one of them.
+
+    Parameters
+    ----------
+    columns : ndarray of shape (n_changes, n_together)
+        Entries of the row that move together.
+    sizes : ndarray of shape (n_changes, n_together)
+        How far each of them moves at most; 0 for one that stays.
+    cells : ndarray of shape (n_changes,)
+        Number of the cell whose change it is, without gaps.
+
+    See Also
+    --------
+    Domain.changes : Those of a domain.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Box
+    >>> Box(0, [1, 3]).changes().sizes.tolist()
+    [[1.0], [3.0]]
+    """
+
+    columns: Index
+    sizes: Floats
+    cells: Index
+
+    @property
+    def widths(self) -> Floats:
+        """Largest change of each entry."""
+        widths = np.zeros(int(self.columns.max()) + 1)
+        np.maximum.at(widths, self.columns, self.sizes)
+        return widths
 
 
 class Domain(Frozen):
@@ -90,19 +126,41 @@ class Domain(Frozen):
         """Largest Euclidean change of a record."""
 
     @abstractmethod
-    def clip(self, X: Array) -> Array:
-        """Move rows into the domain, each by itself.
+    def changes(self) -> Changes:
+        """Return every largest change of a row by one cell of the table.
+
+        Returns
+        -------
+        Changes
+            The entries that move together, and how far.
+        """
+
+    def clip(self, X: ArrayLike) -> Floats:
+        """Move rows into the domain, each by itself to the last bit.
 
         Parameters
         ----------
-        X : ndarray of shape (..., n_features)
-            Rows.
+        X : array-like of shape (..., n_features)
+            Rows of numbers, in any order of memory; NaN is refused.
 
         Returns
         -------
         ndarray of the same shape
             Rows of the domain.
         """
+        rows = np.asarray(X, dtype=np.float64, order="C")
+        if np.isnan(rows).any():
+            raise InvalidInputError("rows hold NaN: fill or drop it before they are clipped")
+        if rows.ndim == 0 and self.n_features is not None:
+            raise InvalidInputError(f"the domain has {self.n_features} features, the data are one number")
+        if rows.ndim:
+            self._known(rows.shape[-1])
+        # Adding zero makes one zero of two: which of them a comparison returns can depend on the other rows.
+        return (self._inside(np.atleast_1d(rows)) + 0.0).reshape(rows.shape)
+
+    @abstractmethod
+    def _inside(self, rows: Floats) -> Floats:
+        """Rows of the domain instead of any rows without NaN, in the order of C."""
 
     def for_features(self, n_features: int) -> Self:
         """Return the same domain for records of so many entries.
@@ -183,12 +241,6 @@ class Domain(Frozen):
             raise InvalidInputError("give n_features to the domain: the size of a record depends on it")
         return self.n_features
 
-    def _check(self, X: Array) -> None:
-        if X.ndim == 0 and self.n_features is not None:
-            raise InvalidInputError(f"the domain has {self.n_features} features, the data are one number")
-        if X.ndim:
-            self._known(X.shape[-1])
-
 
 class Box(Domain):
     """The set of records whose every feature lies between bounds.
@@ -266,27 +318,21 @@ class Box(Domain):
     def l2(self) -> float:
         """Diagonal of the box."""
         self._features()
-        diagonal = math.hypot(*self.widths)
-        exact = sum(Fraction(width) ** 2 for width in self.widths.tolist())
-        while Fraction(diagonal) ** 2 < exact:  # at most a step or two of rounding
-            diagonal = math.nextafter(diagonal, math.inf)
-        return diagonal
+        return root(sum((Fraction(width) ** 2 for width in self.widths.tolist()), Fraction(0)))
 
-    def clip(self, X: Array) -> Array:
-        """Move every entry that is out of bounds to the nearest bound.
-
-        Parameters
-        ----------
-        X : ndarray of shape (..., n_features)
-            Rows.
+    def changes(self) -> Changes:
+        """Return the width of every column: an entry moves by itself.
 
         Returns
         -------
-        ndarray of the same shape
-            Rows of the domain.
+        Changes
+            One change for each entry.
         """
-        self._check(X)
-        return np.clip(X, self.low, self.high)
+        entries = np.arange(self._features())
+        return Changes(entries[:, np.newaxis], self.widths[:, np.newaxis], entries)
+
+    def _inside(self, rows: Floats) -> Floats:
+        return np.clip(rows, self.low, self.high)
 
 
 class InferredBox(Box):
@@ -332,6 +378,8 @@ class Ball(Domain):
             raise InvalidInputError("norm must be 1 or 2")
         self.radius, self.norm, self.n_features = positive("radius", radius), int(norm), n_features
         positive("twice the radius", 2 * self.radius)
+        if self.radius < SMALLEST_RADIUS:
+            raise InvalidInputError("the radius is too small for float64: rescale the data")
 
     def __repr__(self) -> str:
         return f"Ball({self.radius:g}, norm={self.norm}, n_features={self.n_features})"
@@ -354,29 +402,29 @@ class Ball(Domain):
         """The diameter: no two rows of either ball are farther apart."""
         return 2 * self.radius
 
-    def clip(self, X: Array) -> Array:
-        """Shorten rows that are too long, to slightly below the radius so that rounding cannot exceed it.
-
-        Parameters
-        ----------
-        X : ndarray of shape (..., n_features)
-            Rows.
+    def changes(self) -> Changes:
+        """Return one change of all entries: one cell can lengthen or shorten the whole row.
 
         Returns
         -------
-        ndarray of the same shape
-            Rows of the domain.
+        Changes
+            Every entry moves by the diameter.
         """
-        self._check(X)
-        rows = np.asarray(X, dtype=np.float64)
+        entries = np.arange(self._features())[np.newaxis]
+        return Changes(entries, np.full(entries.shape, self.entry), np.zeros(1, dtype=np.intp))
+
+    def _inside(self, rows: Floats) -> Floats:
+        """Shorten rows that are too long, to below the radius by more than rounding can move them."""
+        rows = np.clip(rows, -LARGEST, LARGEST)
         # Scaled before squaring: no overflow. The rounding of a sum of p squares is below p 2^-52.
         largest = np.max(np.abs(rows), axis=-1, keepdims=True, initial=0.0)
         safe = np.where(largest > 0, largest, 1.0)
         relative = np.linalg.norm(rows / safe, ord=self.norm, axis=-1, keepdims=True)  # >= 1, or a zero row
-        radius = self.radius * (1 - (X.shape[-1] + 8) * 2.0**-52)
+        margin = (rows.shape[-1] + 8) * 2.0**-52  # twice for rows that are shortened: they stay as they are
         with np.errstate(over="ignore"):  # an infinite quotient says that the row is short
-            long = relative > radius / safe
-        return np.where(long, rows / safe * (radius / np.maximum(relative, 1.0)), rows)
+            long = relative > self.radius * (1 - margin) / safe
+        shorter = self.radius * (1 - 2 * margin) / np.maximum(relative, 1.0)
+        return np.where(long, rows / safe * shorter, rows)
 
 
 def from_data(X: Any) -> Box:

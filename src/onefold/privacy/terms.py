@@ -258,10 +258,13 @@ def added(*parts: float) -> float:
     return round_up(sum(map(Fraction, parts), Fraction(0))) if all(map(math.isfinite, parts)) else math.inf
 
 
-def root(number: int) -> float:
-    """Square root of a whole number, rounded up."""
-    whole = math.isqrt(number)
-    return float(whole) if whole * whole == number else math.nextafter(math.sqrt(number), math.inf)
+def root(square: Fraction | int) -> float:
+    """Square root of a number that is not negative, rounded up."""
+    exact = Fraction(square)
+    bits = max(0, 64 + (exact.denominator.bit_length() - exact.numerator.bit_length()) // 2)
+    scaled = exact * 4**bits
+    whole = math.isqrt(math.floor(scaled))
+    return round_up(Fraction(whole + (whole * whole < scaled), 2**bits))
 
 
 def shown(number: float, digits: int = 4) -> str:

@@ -14,54 +14,15 @@ from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.contract import EncodedBox, released
 from onefold.privacy.frozen import Frozen
-from onefold.privacy.sensitivity import Box
 from onefold.release.releases import noise_bounds
 from onefold.tables import Field, Schema
 from onefold.tables.cells import cells_of, texts_of
 
-__all__ = ["Column", "OneHotBox", "TableCodec"]
+__all__ = ["Column", "TableCodec"]
 
 Range = tuple[float, float]
 FREE = (-math.inf, math.inf)
 MOST_LEVELS = 200
-
-
-class OneHotBox(Box):
-    """The unit cube in which blocks of columns are one-hot; schemas have :class:`EncodedBox` instead.
-
-    Parameters
-    ----------
-    n_numbers : int
-        Columns of numbers.
-    levels : sequence of int
-        Number of categories of each column of categories.
-    inferred : bool, default=False
-        Whether they were taken from the data.
-    """
-
-    def __init__(self, n_numbers: int, levels: Sequence[int], inferred: bool = False) -> None:
-        super().__init__(0.0, 1.0, n_numbers + sum(levels))
-        self.inferred, self.cell_entries = inferred, 2 if levels else 1
-        self._squares = n_numbers + 2 * len(levels)
-
-    @property
-    def entry(self) -> float:
-        """Change of one cell: 1 for a number, the diagonal of a square for a category."""
-        return math.nextafter(math.sqrt(2.0), math.inf) if self.cell_entries > 1 else 1.0
-
-    def entry_in(self, norm: int) -> float:
-        """Change of one cell, in a norm."""
-        return self.entry if norm == 2 else float(self.cell_entries)
-
-    @property
-    def l1(self) -> float:
-        """Sum of absolute changes of a record."""
-        return float(self._squares)
-
-    @property
-    def l2(self) -> float:
-        """Euclidean change of a record."""
-        return math.nextafter(math.sqrt(self._squares), math.inf)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from onefold.privacy.contract import contract_rows, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, chosen_sampler, generator
-from onefold.release.columns import Column, OneHotBox, TableCodec
+from onefold.release.columns import Column, TableCodec
 from onefold.release.releases import TOGETHER, promised
 from onefold.tables import Schema
 
-__all__ = ["Column", "OneHotBox", "TableCodec", "TableRelease", "release_table"]
+__all__ = ["Column", "TableCodec", "TableRelease", "release_table"]
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,6 @@ def release_table(
     # On a scale of logarithms an error has no unit.
     numbers = [c for c in codec.columns if c.range is not None and c.field.scale == "linear"]
     categories = [column for column in codec.columns if column.range is None]
-    if bounded and codec.domain.cell_entries > 1:  # a cell moves two entries at once: state what always holds
-        guarantee = replace(guarantee, entry=guarantee.record)
     guarantee = replace(guarantee, n_features=len(codec.columns))
     if schema is not None:
         guarantee = under_contract(guarantee, schema)

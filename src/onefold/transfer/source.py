@@ -34,6 +34,7 @@ from onefold.privacy.contract import (
 )
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import SAME_PERSON, kept_rows
+from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
 from onefold.transfer._description import (
@@ -50,6 +51,10 @@ __all__ = ["PrivateSource"]
 
 NO_NOISE = "no noise was added: the artefact holds the rows it was given"
 LEARNED_ENCODER = "the encoder was fitted to the raw data"
+BEHIND_ENCODER = (
+    "noise on rows is made for rows of the schema, and an encoder changes them: use PrivateMoments "
+    "(--method moments), or no encoder"
+)
 NAME = "private source"  # in a ledger
 GIVEN_ROWS = "the given rows are those that this guarantee was made for"
 
@@ -172,16 +177,16 @@ class PrivateSource:
             and refused beyond its limit. It counts besides the ledger that a Fabricator or PrivateMoments
             may have.
         schema : Schema or None, default=None
-            What is declared about the table. Noise on rows needs ``sensitivity=domain_of(schema)``; of
-            PrivateMoments what is left at its default follows from the schema: the classes, the radius, and
-            persons if it declares ``rows_per_person``. None takes rows of numbers.
+            What is declared about the table. Noise on rows needs ``sensitivity=domain_of(schema)``, and takes
+            no encoder beside it; of PrivateMoments what is left at its default follows from the schema: the
+            classes, the radius, and persons if it declares ``rows_per_person``. None takes rows of numbers.
 
         Returns
         -------
         PrivateSource
             The artefact.
         """
-        rows, labels, person = _read(schema, X, y, mechanism, person)
+        rows, labels, person = _read(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
             kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
@@ -206,7 +211,7 @@ class PrivateSource:
             moments.encoding_ = "" if learned else _encoding(schema, encoder)
             found = cls._of_moments(moments, fitted, width, schema)
         else:
-            _check_span(mechanism, encoder)
+            _check_span(mechanism, encoder, encoded.shape[1])
             promise = _promise(mechanism, label_mechanism, encoded).seeded(random_state)
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
@@ -470,7 +475,9 @@ class PrivateSource:
         return cls(described, subspace, guarantee, encoder, width, schema)
 
 
-def _read(schema: Schema | None, X: Any, y: Any, mechanism: Any, person: Any) -> tuple[Array, Labels, Any]:
+def _read(
+    schema: Schema | None, X: Any, y: Any, mechanism: Any, encoder: Any, person: Any
+) -> tuple[Array, Labels, Any]:
     """Return rows of numbers, their labels, and whom they are about."""
     if schema is None:
         rows, labels = check_rows(_Rows(), X, y, declared_type=True)
@@ -478,8 +485,10 @@ def _read(schema: Schema | None, X: Any, y: Any, mechanism: Any, person: Any) ->
     of_moments = isinstance(mechanism, PrivateMoments)
     if not of_moments and person is None and _rows_per_person(mechanism) is None:
         person = False
-    noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
-    if isinstance(noise, Mechanism):
+    noise = _noise_on_rows(mechanism)
+    if noise is not None:
+        if encoder is not None:
+            raise InvalidInputError(BEHIND_ENCODER)
         domain = noise.domain
         if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
             raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
@@ -514,15 +523,25 @@ def _rows_per_person(mechanism: Any) -> int | None:
     return found
 
 
-def _check_span(mechanism: Any, encoder: Any) -> None:
+def _check_span(mechanism: Any, encoder: Any, width: int) -> None:
     """Refuse noise for smaller changes than encoded values can make: it would not keep its promise."""
-    noise = getattr(mechanism, "mechanism", mechanism)  # that of a Fabricator
-    if not isinstance(noise, Mechanism) or not isinstance(encoder, Encoder) or noise.domain is not None:
+    noise = _noise_on_rows(mechanism)
+    if noise is None or not isinstance(encoder, Encoder) or noise.domain is not None:
         return
-    if noise.sensitivity < encoder.entry_span:
+    least, what = encoder.entry_span, "values"
+    if noise.unit != "entry":  # encoded rows are no longer than one
+        ball = Ball(1.0, n_features=width)
+        least, what = ball.l1 if noise.norm == 1 else ball.l2, "rows"
+    if noise.sensitivity < least:
         raise InvalidInputError(
-            f"encoded values can change by {encoder.entry_span:g}: give the noise at least that sensitivity"
+            f"encoded {what} can change by {least:g}: give the noise at least that sensitivity"
         )
+
+
+def _noise_on_rows(mechanism: Any) -> Mechanism | None:
+    """Return the noise, or that of a Fabricator; None where rows get none."""
+    noise = getattr(mechanism, "mechanism", mechanism)
+    return noise if isinstance(noise, Mechanism) else None
 
 
 def _promise(mechanism: Any, label_mechanism: Any, rows: Array) -> Guarantee:

@@ -1,7 +1,7 @@
 """The least informative noise that keeps within bounds (002 Thm 2.6, Cor. 2.7)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,8 @@ class BoundedFisherNoise(RowNoise):
     * **Whoever sees a value knows the original to within the bounds.** An (epsilon, delta) exists only if
       the noise reaches the edge of what a changed value could not have produced with probability of at most
       delta: bounds much wider than the change. Otherwise ``guarantee`` says that there is none.
-    * Where one exists it is exact for one entry. For a record it is the sum over the columns, which share
-      delta; columns whose bounds never matter count as one Gaussian.
+    * Where one exists it is exact for one column. For a record, and for a cell that moves two columns, it is
+      the sum over the columns, which share delta; columns whose bounds never matter count as one Gaussian.
     * Unequal bounds give the noise a mean other than zero: ``mean(p)`` is public and may be subtracted.
     * The float sampler has no guarantee: in exact arithmetic it would, on a computer it has not.
     * The hardened sampler takes one step of its grid off the bounds at either end, adds one to every change,
@@ -136,8 +136,9 @@ class BoundedFisherNoise(RowNoise):
     def _grids(self, n_features: int) -> list[Lattice]:
         """The grid of each column, for hardened noise."""
         bounds = np.broadcast_to(self.bounds, (n_features, 2)).tolist()
-        columns = zip(self._free_scales(n_features).tolist(), bounds, self._changes(n_features), strict=True)
-        return [grid_for(scale, low, high, float(change)) for scale, (low, high), change in columns]
+        changes = self._extent(n_features).changes().widths.tolist()
+        columns = zip(self._free_scales(n_features).tolist(), bounds, changes, strict=True)
+        return [grid_for(scale, low, high, change) for scale, (low, high), change in columns]
 
     def _per_column(self, what: Callable[[GroundState, float], float], n_features: int) -> Floats:
         return np.array([what(state, scale) for state, scale in self._states(self._width(n_features))])
@@ -272,23 +273,37 @@ class BoundedFisherNoise(RowNoise):
     # --- the promise --------------------------------------------------------------------------------------
 
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
-        changes = self._changes(n_features)
-        if self.hardened:
-            changes = changes + np.array([grid.step for grid in self._grids(n_features)])
-        columns = [
-            (state, change / scale)
-            for (state, scale), change in zip(self._states(n_features), changes.tolist(), strict=True)
+        steps = [grid.step for grid in self._grids(n_features)] if self.hardened else [0.0] * n_features
+        noises = [(*pair, step) for pair, step in zip(self._states(n_features), steps, strict=True)]
+        changes = self._extent(n_features).changes()
+        # Entries with the same noise that move as far lose as much: such a change is looked at once.
+        kinds = {noise: place for place, noise in enumerate(noises)}
+        alike = np.hstack([np.array([kinds[noise] for noise in noises])[changes.columns], changes.sizes])
+        different = np.unique(alike, axis=0, return_index=True)[1]
+        entry = max(
+            self._together([noises[j] for j in columns], sizes)
+            for columns, sizes in zip(
+                changes.columns[different].tolist(), changes.sizes[different].tolist(), strict=True
+            )
+        )
+        return (entry, self.delta), (self._together(noises, changes.widths.tolist()), self.delta)
+
+    def _together(self, noises: Sequence[tuple[GroundState, float, float]], sizes: Sequence[float]) -> float:
+        """epsilon of entries that move together."""
+        moved = [
+            (state, (size + step) / scale)
+            for (state, scale, step), size in zip(noises, sizes, strict=True)
+            if size > 0
         ]
-        entry = max(self._one(state, change, self.delta) for state, change in columns)
         # Columns whose bounds never matter are one Gaussian together: squares of their changes add up.
-        free = math.hypot(*(change for state, change in columns if state.free))
-        parts = [(state, change) for state, change in columns if not state.free]
+        free = math.hypot(*(change for state, change in moved if state.free))
+        parts = [(state, change) for state, change in moved if not state.free]
         share = self.delta / (len(parts) + bool(free))
-        record = sum(self._one(state, change, share) for state, change in parts)
+        epsilon = sum(self._one(state, change, share) for state, change in parts)
         if free:
             kept = share * KEPT if self.hardened else share
-            record += self._stated(epsilon_of(free, kept), share, len(columns) - len(parts))
-        return (entry, self.delta), (record, self.delta)
+            epsilon += self._stated(epsilon_of(free, kept), share, len(moved) - len(parts))
+        return epsilon
 
     def _one(self, state: GroundState, change: float, delta: float) -> float:
         """epsilon of one column."""

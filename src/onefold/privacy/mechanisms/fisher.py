@@ -42,7 +42,7 @@ class FisherGaussian(RowNoise):
     delta : float, default=1e-5
         Probability with which the stated epsilon may be exceeded.
     sensitivity : float, Box, Ball or None, default=None
-        Required: a declared domain to which rows are clipped (with ``Pi`` it must be a Box); or, as the
+        Required: a declared domain to which rows are clipped (no Ball beside ``Pi``); or, as the
         caller's word that nothing checks, the largest change of any entry of a record. Document 002, Theorem
         2.5 takes 1 without saying so.
     sampler : {"hardened", "float"}, default="hardened"
@@ -258,7 +258,7 @@ class FisherGaussian(RowNoise):
 
     def _grids(self, n_features: int) -> list[tuple[Lattice, float]]:
         """Grid and standard deviation of each column."""
-        changes, scales = self._changes(n_features), self._scales(n_features)
+        changes, scales = self._extent(n_features).changes().widths, self._scales(n_features)
         known: dict[Pair, Lattice] = {}
         for pair in zip(changes.tolist(), scales.tolist(), strict=True):
             if pair not in known:
@@ -289,7 +289,7 @@ class FisherGaussian(RowNoise):
         float
             The parameter mu of Gaussian privacy.
         """
-        return self._far(self._reach(self._width(n_features)), n_features)
+        return self._far(self._reaches(self._width(n_features))[1], n_features)
 
     def _far(self, reach: float, n_features: int) -> float:
         distance = math.pow(self.lam, 0.25) * reach
@@ -297,11 +297,12 @@ class FisherGaussian(RowNoise):
             distance += math.hypot(*(grid.step / scale for grid, scale in self._grids(n_features)))
         return distance
 
-    def _reach(self, n_features: int) -> float:
-        """Largest length of Pi^(1/4) d over the differences d of two records."""
-        if self.domain is not None and self.weights.n_features is None:
-            return self.domain.for_features(n_features).l2
-        return self.weights.reach(np.broadcast_to(self._changes(n_features), n_features))
+    def _reaches(self, n_features: int) -> tuple[float, float]:
+        """Largest length of Pi^(1/4) d over the differences d that one cell can make, and two records."""
+        extent = self._extent(n_features)
+        if self.weights.n_features is None:
+            return extent.entry, extent.l2
+        return self.weights.reach(extent.changes())
 
     def documented_epsilon(self, n_features: int) -> float:
         """Compute the epsilon of 002 Thm 2.5, for comparison only: too small once ``mu`` exceeds about 3.4.
@@ -319,11 +320,7 @@ class FisherGaussian(RowNoise):
         return self.mu(n_features) * (1.0 + math.sqrt(2.0 * math.log(1.0 / self.delta)))
 
     def _entry_mu(self, n_features: int) -> float:
-        if self.domain is not None and self.weights.n_features is None:
-            reach = self.domain.entry
-        else:
-            reach = float(np.max(self._changes(n_features) * np.sqrt(self.weights.powers(0.5, n_features))))
-        return min(self.mu(n_features), self._far(reach, n_features))
+        return min(self.mu(n_features), self._far(self._reaches(n_features)[0], n_features))
 
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
         entry, record = self._entry_mu(n_features), self.mu(n_features)

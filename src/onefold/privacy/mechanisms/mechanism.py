@@ -459,7 +459,7 @@ class Mechanism(Frozen):
 
     def _noisy(self, values: Floats, random_state: RandomState) -> Floats:
         if self.domain is not None:
-            values = np.asarray(self.domain.clip(values), dtype=np.float64)
+            values = self.domain.clip(values)
         stream = byte_stream(random_state)
         if self.hardened:
             steps = self._lattice.round(values)

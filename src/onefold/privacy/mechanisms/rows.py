@@ -22,7 +22,7 @@ from onefold.privacy.mechanisms.mechanism import (
     voids,
 )
 from onefold.privacy.samplers import RandomState, chosen_sampler
-from onefold.privacy.sensitivity import Ball, Box, Domain
+from onefold.privacy.sensitivity import Ball, Box, Changes, Domain
 from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_limit
 
 __all__ = ["RowNoise", "Weights"]
@@ -96,20 +96,29 @@ class Weights(Frozen):
             return np.asarray(rows * self.diagonal**exponent)
         return rows @ self.matrix(exponent, len(self.diagonal))
 
-    def reach(self, widths: Floats) -> float:
-        """Largest length of Pi^(1/4) d over all d with \\|d_j\\| at most ``widths[j]``.
+    def reach(self, changes: Changes) -> tuple[float, float]:
+        """Largest length of Pi^(1/4) d over all d by which one cell, and by which a record can change.
 
-        Exact for independent columns and for few columns; otherwise the smaller of two upper bounds, since
-        the exact value takes a search over all corners of the box.
+        Exact for independent columns. Otherwise an upper bound: entries that move together may do so with any
+        signs, and a record moves all of its columns; beyond few columns the smaller of two bounds is taken,
+        since the exact value takes a search over all corners of the box.
         """
+        columns, sizes, cells = changes
         if self.vectors is None:
-            return math.sqrt(float(np.sum(self.diagonal**0.5 * widths**2)))
-        form = widths[:, np.newaxis] * self._root * widths
+            squares = (self.diagonal[columns] ** 0.5 * sizes**2).sum(axis=1)
+            largest = np.zeros(cells[-1] + 1)
+            np.maximum.at(largest, cells, squares)
+            return math.sqrt(float(largest.max())), math.sqrt(float(largest.sum()))
+        together = np.abs(self._root)[columns[:, :, np.newaxis], columns[:, np.newaxis]]
+        cell = float(np.einsum("mi,mij,mj->m", sizes, together, sizes).max())
+        form = changes.widths[:, np.newaxis] * self._root * changes.widths
         p = len(form)
         if p <= ENUMERATED:
             corners = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=p - 1)])
-            return math.sqrt(float(np.max(np.einsum("ij,ij->i", corners @ form, corners))))
-        return math.sqrt(min(float(np.abs(form).sum()), p * float(np.linalg.eigvalsh(form)[-1])))
+            record = float(np.max(np.einsum("ij,ij->i", corners @ form, corners)))
+        else:
+            record = min(float(np.abs(form).sum()), p * float(np.linalg.eigvalsh(form)[-1]))
+        return math.sqrt(cell), math.sqrt(record)
 
     @cached_property
     def _root(self) -> Floats:
@@ -136,8 +145,10 @@ class RowNoise(Frozen):
         self.sampler = chosen_sampler(sampler, hardened)
         self.domain = sensitivity if isinstance(sensitivity, Domain) else None
         if self.domain is not None and n_features is not None:
-            if not isinstance(self.domain, Box):
-                raise InvalidInputError("columns with weights or bounds of their own need a Box as domain")
+            if isinstance(self.domain, Ball):
+                raise InvalidInputError(
+                    "columns with weights or bounds of their own need a Box as domain, or that of a schema"
+                )
             if self.domain.n_features not in (None, n_features):
                 raise InvalidInputError(
                     f"the domain has {self.domain.n_features} features, the noise {n_features}"
@@ -150,11 +161,9 @@ class RowNoise(Frozen):
         """Whether the noise is exact on a computer, as its guarantee needs."""
         return self.sampler == "hardened"
 
-    def _changes(self, n_features: int) -> Floats:
-        """Largest change of each column."""
-        if isinstance(self.domain, Box):
-            return np.broadcast_to(self.domain.widths, n_features)
-        return np.full(n_features, self.sensitivity)
+    def _extent(self, n_features: int) -> Domain:
+        """The domain; without one, entries that change by no more than the caller's word says."""
+        return (self.domain or Box(0.0, self.sensitivity)).for_features(n_features)
 
     def _width(self, n_features: int) -> int:
         check_parameter("n_features", n_features, Whole(1))
@@ -245,7 +254,7 @@ class RowNoise(Frozen):
             raise InvalidInputError("the table has no columns")
         width = self._width(values.shape[1])
         if self.domain is not None:
-            values = np.asarray(self.domain.clip(values), dtype=np.float64)
+            values = self.domain.clip(values)
         # Float addition would round the noise away, and release the values as they are.
         if np.any(np.abs(values) > LARGEST_VALUE_IN_SCALES * self.standard_errors(width)):
             raise InvalidInputError("values are too large for this noise: centre or rescale the data first")
@@ -308,8 +317,6 @@ class RowNoise(Frozen):
         check_parameter("n_samples", n_samples, (Whole(0), None))
         check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
         entry, record = self._losses(self._width(n_features))
-        if isinstance(self.domain, Ball):  # one changed entry may shorten the row, which moves all of them
-            entry = record
         person = None if rows_per_person is None else self._person(record, n_features, rows_per_person)
         word = (
             f"no entry of a record changes by more than {shown_limit(self.sensitivity)}, which nothing checks"
