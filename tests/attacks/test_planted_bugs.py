@@ -282,7 +282,7 @@ def share_of_one_site_missing(patch: Patch) -> None:
     patch.setattr(encrypted, "draw_shares", draw_shares)
 
 
-@seen_in("sum of moments")
+@seen_in("sum of tables")
 def shares_for_sites_that_all_are_honest(patch: Patch) -> None:
     patch.setattr(SumContract, "least_adding", property(lambda self: len(self.sites)))
 
