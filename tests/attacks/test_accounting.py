@@ -61,6 +61,17 @@ def test_randomised_labels_add_up_beside_gaussian_rows() -> None:
     assert entry.family is None
 
 
+def test_a_total_below_the_sum_says_that_budgets_were_not_chosen_in_view_of_releases() -> None:
+    """Only sums, and Gaussian noise alone, hold whatever decided on the next budget."""
+    condition = "if no budget was chosen in view of earlier releases"
+    mixed = Ledger(30.0, 1e-5)
+    mixed.spend(Event("coins", "record", 0.1, count=300))
+    assert mixed.total()[0] < 29.0
+    assert condition in mixed.spent
+    for ledger in (entered(GAUSSIAN, 10), entered(GAUSSIAN, 1), entered(GAUSSIAN, 10, how="basic")):
+        assert condition not in ledger.spent
+
+
 def test_a_saved_ledger_keeps_the_noise_of_its_events(tmp_path: Any) -> None:
     ledger = entered(GAUSSIAN.with_labels(0.25), 3)
     ledger.save(tmp_path / "ledger.json")

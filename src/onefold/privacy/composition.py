@@ -235,6 +235,11 @@ def _basic(events: Sequence[Event]) -> Pair:
     return epsilon, min(1.0, math.fsum(event.delta * event.count for event in events))
 
 
+def all_gaussian(events: Sequence[Event]) -> bool:
+    """Say whether all noise is Gaussian: budgets may then be chosen in view of earlier releases."""
+    return all(event.family == "gaussian" and not event.beside[0] for event in events)
+
+
 def _gaussian(events: Sequence[Event]) -> float:
     """Return mu of all Gaussian noise together: the squares add up."""
     multipliers = [
@@ -359,6 +364,6 @@ def compose(events: Sequence[Event], how: str = "tightest", delta: float | None 
     if how == "basic" or not events or not 0 < stated < 1:
         return added, spent
     totals = [added if spent <= stated else math.inf, _closed(events, stated)]
-    if any(event.family != "gaussian" or event.beside[0] for event in events):  # mu is exact
+    if not all_gaussian(events):  # mu is exact
         totals.append(_distributions(events, stated))
     return min(totals), stated

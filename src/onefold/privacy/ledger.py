@@ -23,6 +23,7 @@ from onefold.privacy.calibration import mu_of
 from onefold.privacy.composition import (
     COMPOSITIONS,
     Event,
+    all_gaussian,
     compose,
     refuse_added_entries,
     refuse_void,
@@ -50,6 +51,7 @@ ONE_AT_A_TIME = threading.Lock()
 # Files of ledgers that this process has locked, by thread: who waits for its own lock waits for ever.
 LOCKED: set[tuple[int, Path]] = set()
 ARCHIVE_KIND = "ledger"
+FIXED = ", if no budget was chosen in view of earlier releases (else: basic composition)"
 NONE: Pair = (0.0, 0.0)
 
 CONSTRAINTS: dict[str, Entry] = {
@@ -312,7 +314,8 @@ class Ledger:
         """What has been spent so far, in words."""
         epsilon, delta = self.total()
         change = f"{self.unit} {RELATIONS[self.neighbours]}"
-        return f"epsilon {shown(epsilon, 6)} per {change}, delta {shown(delta, 3)}"
+        fixed = epsilon < self.total("basic")[0] and not all_gaussian(self._events)
+        return f"epsilon {shown(epsilon, 6)} per {change}, delta {shown(delta, 3)}{FIXED * fixed}"
 
     def __str__(self) -> str:
         n_releases = sum(event.count for event in self._events)
