@@ -202,9 +202,13 @@ def test_two_rounds_need_one_approval_and_are_charged_once(
     assert second.first.total.contract.digest == first.total.contract.digest
     for name in NAMES:
         ledger = Ledger.load(net.site(name).folder.ledger)
-        assert [event.name for event in ledger.events] == ["encrypted sum spring-1"]
+        assert [event.name for event in ledger.events] == [
+            "encrypted sum spring-1",
+            "encrypted sum spring-2",
+        ]
+        assert ledger.total()[0] == pytest.approx(2.0, rel=1e-4)  # both rounds are the promise
         assert net.events(name) == ["waiting", "approved", *["sum-step"] * 8]
-    # A site that has not paid for the first round takes no part in the second.
+    # A site that is not in the first round takes no part in the second.
     lab = SigningKey.load(tmp_path / "keys" / "lab.signkey")
     folder = net.site("north").folder
     for path in folder.rounds.glob("spring-?.north.sum"):

@@ -113,7 +113,7 @@ def _add_new(steps: Any) -> None:
     option(parser, "--what", what, default="moments", choices=("moments", "tables"))
     rounds = (
         "rounds of moments: 1 about the declared middle, or 2, of which the first finds a private centre; "
-        "both are charged once"
+        "each is charged for its own noise"
     )
     option(parser, "--rounds", rounds, int, 1, choices=(1, 2))
     missing = "number of sites without which the sum is still opened"
@@ -226,7 +226,7 @@ def _which_round(summed: SchemaSum) -> list[str]:
     if summed.first is None:
         return []
     before = summed.first.total.contract
-    return [f"second of two rounds, after {before.round_id} of contract {before.digest}: charged with it"]
+    return [f"second of two rounds, after {before.round_id} of contract {before.digest}"]
 
 
 def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[PublicHolder, ...]]:
@@ -307,8 +307,8 @@ def run_contribute(args: argparse.Namespace) -> int:
             check_named(forgotten, schema)
             table = read_table(args.data, schema=schema, private=True)
             vector = this.summed.vector(without_forgotten(forgotten, table, None, None, schema)[0])
-    ledger = args.ledger if this.summed.charges(site, folder) else None
-    message = this.total.contribute(site, vector, folder, key=key, ledger=ledger)
+    this.summed.check_first(site, folder)
+    message = this.total.contribute(site, vector, folder, key=key, ledger=args.ledger)
     sent = this.path(site, MESSAGE)
     write_whole(sent, message, public=True)
     promise = this.total.guarantee
@@ -330,8 +330,6 @@ def run_contribute(args: argparse.Namespace) -> int:
         words.append(
             "It is the one that was made before in this round: nothing was read and nothing charged."
         )
-    elif this.summed.first is not None:
-        words.append("It is the second of two rounds: both were charged with the first.")
     elif args.ledger is None:
         words.append("Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows.")
     show(result, words, as_json=args.json, quiet=args.quiet)

@@ -120,10 +120,10 @@ class _Step:
         if self._settings.sum_table is None:
             raise QueryRefused(FailureCode.NOT_READY)
         vector = self._summed.vector(self._rows(self._settings.sum_table))
-        charged = promise.holds and self._charges(site)
-        if charged and not self._folder.ledger.is_file():
+        self._check_first(site)
+        if promise.holds and not self._folder.ledger.is_file():
             begin_ledger(self._folder, promise)
-        ledger = self._folder.ledger if charged else None
+        ledger = self._folder.ledger if promise.holds else None
         return self._total.contribute(site, vector, self._files.share, key=key, ledger=ledger)
 
     def _rows(self, place: str) -> Any:
@@ -140,10 +140,10 @@ class _Step:
         )
         return without_forgotten(forgotten, table, None, None, schema)[0]
 
-    def _charges(self, site: str) -> bool:
-        """Whether this round is to be charged; the second of two only goes to who has paid the first."""
+    def _check_first(self, site: str) -> None:
+        """Take part in the second of two rounds only after the first."""
         try:
-            return self._summed.charges(site, self._files.share)
+            self._summed.check_first(site, self._files.share)
         except InvalidInputError as error:
             LOG.warning("sum round=%s: %s", self._contract.round_id, error)
             raise QueryRefused(FailureCode.OTHER_ROUND) from None

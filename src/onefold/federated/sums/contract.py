@@ -23,15 +23,16 @@ from onefold.federated.sums.keys import (
 )
 from onefold.federated.sums.noise import SumBlock, largest_sum, mu_of_blocks
 from onefold.federated.sums.sharing import MODULUS
-from onefold.privacy.calibration import epsilon_of
+from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
-from onefold.privacy.terms import shown
+from onefold.privacy.terms import DELTA, EPSILON, Pair, shown
 
 __all__ = ["NO_NOISE", "SumContract"]
 
 KIND, VERSION = "onefold sum contract", 1
 NO_NOISE = "no noise was added: the sum is that of the records themselves"
 MOST_HOLDERS, MOST_SITES, MOST_ENTRIES = 100, 10_000, 2**26
+WHOLE = 0.999  # of the promised mu: a round with more spends all of it
 SAME = 1e-9  # relative distance within which numbers of two machines are the same
 MOST_ROWS_PER_PERSON = 1000  # up to which the spare part of the noise pays for the lines of single records
 CONSTRAINTS: dict[str, Entry] = {
@@ -270,6 +271,31 @@ class SumContract:
         for condition in self._conditions():
             found = found.provided(condition)
         return found
+
+    @property
+    def cost(self) -> Guarantee:
+        """What this round alone spends, for a ledger: of a promise about two rounds a part.
+
+        Gaussian noise adds up in mu, and deltas add up: the parts of all rounds are the promise.
+        """
+        whole = self.guarantee
+        if whole.mu is None or not self.noise or self.mu > WHOLE * whole.mu:
+            return whole
+        share = (self.mu / whole.mu) ** 2
+        widest = "record" if whole.person is None else "person"
+
+        def part(name: str) -> Pair | None:
+            pair = getattr(whole, name)
+            if pair is None or not (DELTA.accepts(pair[1]) and EPSILON.accepts(pair[0])):
+                return pair  # type: ignore[no-any-return]
+            # Other changes are at most two of the widest unit, one after the other.
+            mu = self.mu if name == widest else min(mu_of(*pair), 2.0 * self.mu)
+            return epsilon_of(mu, share * pair[1]), share * pair[1]
+
+        lines = {name: part(name) for name in ("entry", "record", "replaced", "labels", "person")}
+        if whole.neighbours == "replace":
+            lines["replaced"] = lines["record"]
+        return replace(whole, **lines, mu=self.mu)  # type: ignore[arg-type]
 
     def _conditions(self) -> list[str]:
         found = [

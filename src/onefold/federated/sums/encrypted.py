@@ -198,8 +198,8 @@ class EncryptedSum:
             Key of the site, if the contract has one under its name: to sign with, and so that nobody else can
             read under that name.
         ledger : Ledger, path or None, default=None
-            Account of what was spent on the same rows. Of several rounds under one promise, only the first is
-            charged: give a ledger there.
+            Account of what was spent on the same rows. Each of several rounds under one promise is charged
+            for its own noise.
         random_state : None, int or Generator, default=None
             Source of the noise. A seed is for tests only, and makes the guarantee void.
 
@@ -219,7 +219,7 @@ class EncryptedSum:
             plain = self._checked(vector)
             if contract.noise:
                 if ledger is not None:
-                    charge(ledger, self.guarantee, f"encrypted sum {contract.round_id}")
+                    charge(ledger, contract.cost, f"encrypted sum {contract.round_id}")
                 plain = plain + draw_shares(contract.blocks, contract.least_adding, random_state)
             message = self._message(site, plain, key, seeded=contract.noise and random_state is not None)
             write_whole(kept, message)

@@ -235,7 +235,8 @@ class SchemaSum:
         number of rows if that is smaller.
     rounds : {1, 2}, default=1
         Rounds of moments: one about the declared middle, or two, of which the first finds a private centre
-        and :meth:`proceed` gives the second. Both are covered by one promise, and charged once.
+        and :meth:`proceed` gives the second. Both are covered by one promise; each is charged
+        for its own noise.
 
     Attributes
     ----------
@@ -334,8 +335,8 @@ class SchemaSum:
         found.total = EncryptedSum(found._summed.contract)
         return found
 
-    def charges(self, site: str, folder: str | os.PathLike[str]) -> bool:
-        """Return whether contributing spends anything: the second of two rounds was paid with the first.
+    def check_first(self, site: str, folder: str | os.PathLike[str]) -> None:
+        """Refuse the second of two rounds to a site that is not in the first.
 
         Parameters
         ----------
@@ -344,28 +345,26 @@ class SchemaSum:
         folder : str or os.PathLike
             Folder in which the site keeps its messages.
 
-        Returns
-        -------
-        bool
-            False for the second of two rounds, if the site's message of the first is in the folder. Without
-            it the site is refused: nothing has been charged for it.
+        Raises
+        ------
+        InvalidInputError
+            If the site's message of the first round is not in the folder.
         """
         if self.first is None:
-            return True
+            return
         before = self.first.total.contract
         try:
             content = (
                 Path(folder) / f"{before.round_id}.{before.sites[before.place(site)]}.sum"
             ).read_bytes()
-            paid = self.first.total.site_of(content) == site
+            present = self.first.total.site_of(content) == site
         except (FileNotFoundError, InvalidInputError):
-            paid = False
-        if not paid:
+            present = False
+        if not present:
             raise InvalidInputError(
-                "the folder of this site has no message of the first of the two rounds: it was not charged "
-                "for them, and takes no part in the second"
+                "the folder of this site has no message of the first of the two rounds: it takes no part in "
+                "the second"
             )
-        return False
 
     def vector(self, table: Any) -> Integers:
         """Compute a site's vector; no cell of the table is refused.
