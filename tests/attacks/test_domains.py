@@ -176,10 +176,12 @@ def test_the_stated_changes_cover_every_change(kind: type[Domain], data: st.Data
     """What noises with a metric of their own look at: each change of one cell lies within one of them."""
     domain = data.draw(STRATEGIES[kind])
     clipped = domain.clip(adversarial_rows(domain, data.draw))
-    columns, sizes, cells = changes = domain.changes()
+    columns, sizes, cells = domain.changes()
     assert cells.tolist() == sorted(cells.tolist())
     assert set(cells.tolist()) == set(range(int(cells[-1]) + 1))
-    assert changes.widths.shape == (domain.n_features,)
+    widths = np.zeros(domain.n_features)
+    np.maximum.at(widths, columns, sizes)
+    assert bits(domain.widths) == bits(widths)
     blocks = [range(domain.n_features or 0)] if isinstance(domain, Ball) else blocks_of(domain)
     assert len(blocks) == cells[-1] + 1
     covers: list[list[dict[int, Fraction]]] = [[] for _ in blocks]
@@ -257,6 +259,23 @@ def test_a_domain_of_any_number_of_features_is_that_of_each(domain: Box | Ball, 
     assert bits(made.clip(rows)) == bits(sized.clip(rows)) == bits(free.clip(rows))
     with pytest.raises(InvalidInputError, match="features"):
         sized.for_features(n_features + 1)
+
+
+def test_changes_of_a_kind_stand_for_all_of_it() -> None:
+    """What is left out moves entries of the same kinds equally far as a change that is listed."""
+    domain = EncodedBox(FIELDS)
+    for seed in range(20):
+        kinds = np.random.default_rng(seed).integers(0, 1 + seed % 4, domain.n_features)
+        listed, few = (
+            {
+                (cell, tuple(sorted(zip(kinds[together].tolist(), far, strict=True))))
+                for cell, together, far in zip(cells.tolist(), columns, sizes.tolist(), strict=True)
+            }
+            for columns, sizes, cells in (domain.changes(), domain.changes(kinds))
+        )
+        assert listed == few
+    many = EncodedBox([Field("code", "string", levels=tuple(map(str, range(3000))))])
+    assert len(many.changes(np.arange(3000) % 3).cells) == 15
 
 
 # --- what a schema can encode -----------------------------------------------------------------------------

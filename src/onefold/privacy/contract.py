@@ -77,12 +77,14 @@ class EncodedCell(NamedTuple):
         filled = Fraction(self.filled)
         return ((1.0, 0.0), (round_up(max(filled, 1 - filled)), 1.0))
 
-    def pairs(self) -> tuple[Index, Index]:
-        """Which entries of the block can move together."""
-        if self.is_category and self.width > 1:
-            return np.triu_indices(self.width, 1)
-        first = np.zeros(len(self.sizes), dtype=np.intp)
-        return first, first + (self.width - 1)
+    def pairs(self, kinds: Index) -> Index:
+        """Which two entries of the block can move together, with no more than two of a kind."""
+        if not self.is_category or self.width == 1:
+            return np.tile([0, self.width - 1], (len(self.sizes), 1))
+        order = np.argsort(kinds, kind="stable")
+        third = np.concatenate([[False, False], kinds[order[2:]] == kinds[order[:-2]]])
+        chosen = np.sort(order[~third])
+        return np.column_stack([chosen[place] for place in np.triu_indices(len(chosen), 1)])
 
     def inside(self, block: Floats) -> Floats:
         """Blocks that a cell can be encoded as."""
@@ -177,15 +179,28 @@ class EncodedBox(Domain):
         """Largest Euclidean change of a record."""
         return root(sum(self._largest(2), Fraction(0)))
 
-    def changes(self) -> Changes:
+    @property
+    def widths(self) -> Floats:
+        """Largest change of each entry."""
+        return np.repeat(
+            [ONE_HOT if cell.is_category else 1.0 for cell in self.cells], [cell.width for cell in self.cells]
+        )
+
+    def changes(self, kinds: Index | None = None) -> Changes:
         """Return which two entries a cell can move together, and how far.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_features,) or None, default=None
+            Kind of each entry: of pairs of categories of the same kinds, one may stand for all.
 
         Returns
         -------
         Changes
-            All pairs of categories, and what a number can do that may be missing.
+            Pairs of categories, and what a number can do that may be missing.
         """
-        pairs = [np.column_stack(cell.pairs()) + start for cell, start in self._blocks()]
+        kinds = np.arange(self._features()) if kinds is None else kinds
+        pairs = [cell.pairs(kinds[start : start + cell.width]) + start for cell, start in self._blocks()]
         sizes = [
             np.broadcast_to(cell.sizes, pair.shape) for cell, pair in zip(self.cells, pairs, strict=True)
         ]

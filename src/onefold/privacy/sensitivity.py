@@ -59,13 +59,6 @@ class Changes(NamedTuple):
     sizes: Floats
     cells: Index
 
-    @property
-    def widths(self) -> Floats:
-        """Largest change of each entry."""
-        widths = np.zeros(int(self.columns.max()) + 1)
-        np.maximum.at(widths, self.columns, self.sizes)
-        return widths
-
 
 class Domain(Frozen):
     """Base class of the sets in which every record lies by declaration; nobody can change one.
@@ -125,9 +118,20 @@ class Domain(Frozen):
     def l2(self) -> float:
         """Largest Euclidean change of a record."""
 
+    @property
     @abstractmethod
-    def changes(self) -> Changes:
+    def widths(self) -> Floats:
+        """Largest change of each entry."""
+
+    @abstractmethod
+    def changes(self, kinds: Index | None = None) -> Changes:
         """Return every largest change of a row by one cell of the table.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_features,) or None, default=None
+            Kind of each entry: of changes that move entries of the same kinds equally far, one may stand for
+            all. None lists every change.
 
         Returns
         -------
@@ -320,8 +324,13 @@ class Box(Domain):
         self._features()
         return root(sum((Fraction(width) ** 2 for width in self.widths.tolist()), Fraction(0)))
 
-    def changes(self) -> Changes:
+    def changes(self, kinds: Index | None = None) -> Changes:
         """Return the width of every column: an entry moves by itself.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_features,) or None, default=None
+            Ignored.
 
         Returns
         -------
@@ -402,8 +411,18 @@ class Ball(Domain):
         """The diameter: no two rows of either ball are farther apart."""
         return 2 * self.radius
 
-    def changes(self) -> Changes:
+    @property
+    def widths(self) -> Floats:
+        """The diameter, for each entry."""
+        return np.full(self._features(), self.entry)
+
+    def changes(self, kinds: Index | None = None) -> Changes:
         """Return one change of all entries: one cell can lengthen or shorten the whole row.
+
+        Parameters
+        ----------
+        kinds : ndarray of shape (n_features,) or None, default=None
+            Ignored.
 
         Returns
         -------
@@ -411,7 +430,7 @@ class Ball(Domain):
             Every entry moves by the diameter.
         """
         entries = np.arange(self._features())[np.newaxis]
-        return Changes(entries, np.full(entries.shape, self.entry), np.zeros(1, dtype=np.intp))
+        return Changes(entries, self.widths[np.newaxis], np.zeros(1, dtype=np.intp))
 
     def _inside(self, rows: Floats) -> Floats:
         """Shorten rows that are too long, to below the radius by more than rounding can move them."""

@@ -136,7 +136,7 @@ class BoundedFisherNoise(RowNoise):
     def _grids(self, n_features: int) -> list[Lattice]:
         """The grid of each column, for hardened noise."""
         bounds = np.broadcast_to(self.bounds, (n_features, 2)).tolist()
-        changes = self._extent(n_features).changes().widths.tolist()
+        changes = self._extent(n_features).widths.tolist()
         columns = zip(self._free_scales(n_features).tolist(), bounds, changes, strict=True)
         return [grid_for(scale, low, high, change) for scale, (low, high), change in columns]
 
@@ -275,10 +275,11 @@ class BoundedFisherNoise(RowNoise):
     def _losses(self, n_features: int) -> tuple[Pair, Pair]:
         steps = [grid.step for grid in self._grids(n_features)] if self.hardened else [0.0] * n_features
         noises = [(*pair, step) for pair, step in zip(self._states(n_features), steps, strict=True)]
-        changes = self._extent(n_features).changes()
+        extent, places = self._extent(n_features), {noise: place for place, noise in enumerate(noises)}
         # Entries with the same noise that move as far lose as much: such a change is looked at once.
-        kinds = {noise: place for place, noise in enumerate(noises)}
-        alike = np.hstack([np.array([kinds[noise] for noise in noises])[changes.columns], changes.sizes])
+        kinds = np.array([places[noise] for noise in noises])
+        changes = extent.changes(kinds)
+        alike = np.hstack([kinds[changes.columns], changes.sizes])
         different = np.unique(alike, axis=0, return_index=True)[1]
         entry = max(
             self._together([noises[j] for j in columns], sizes)
@@ -286,7 +287,7 @@ class BoundedFisherNoise(RowNoise):
                 changes.columns[different].tolist(), changes.sizes[different].tolist(), strict=True
             )
         )
-        return (entry, self.delta), (self._together(noises, changes.widths.tolist()), self.delta)
+        return (entry, self.delta), (self._together(noises, extent.widths.tolist()), self.delta)
 
     def _together(self, noises: Sequence[tuple[GroundState, float, float]], sizes: Sequence[float]) -> float:
         """epsilon of entries that move together."""

@@ -258,7 +258,7 @@ class FisherGaussian(RowNoise):
 
     def _grids(self, n_features: int) -> list[tuple[Lattice, float]]:
         """Grid and standard deviation of each column."""
-        changes, scales = self._extent(n_features).changes().widths, self._scales(n_features)
+        changes, scales = self._extent(n_features).widths, self._scales(n_features)
         known: dict[Pair, Lattice] = {}
         for pair in zip(changes.tolist(), scales.tolist(), strict=True):
             if pair not in known:
@@ -302,7 +302,7 @@ class FisherGaussian(RowNoise):
         extent = self._extent(n_features)
         if self.weights.n_features is None:
             return extent.entry, extent.l2
-        return self.weights.reach(extent.changes())
+        return self.weights.reach(extent)
 
     def documented_epsilon(self, n_features: int) -> float:
         """Compute the epsilon of 002 Thm 2.5, for comparison only: too small once ``mu`` exceeds about 3.4.

@@ -22,7 +22,7 @@ from onefold.privacy.mechanisms.mechanism import (
     voids,
 )
 from onefold.privacy.samplers import RandomState, chosen_sampler
-from onefold.privacy.sensitivity import Ball, Box, Changes, Domain
+from onefold.privacy.sensitivity import Ball, Box, Domain
 from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_limit
 
 __all__ = ["RowNoise", "Weights"]
@@ -96,14 +96,15 @@ class Weights(Frozen):
             return np.asarray(rows * self.diagonal**exponent)
         return rows @ self.matrix(exponent, len(self.diagonal))
 
-    def reach(self, changes: Changes) -> tuple[float, float]:
+    def reach(self, extent: Domain) -> tuple[float, float]:
         """Largest length of Pi^(1/4) d over all d by which one cell, and by which a record can change.
 
         Exact for independent columns. Otherwise an upper bound: entries that move together may do so with any
         signs, and a record moves all of its columns; beyond few columns the smaller of two bounds is taken,
         since the exact value takes a search over all corners of the box.
         """
-        columns, sizes, cells = changes
+        kinds = np.unique(self.diagonal, return_inverse=True)[1] if self.vectors is None else None
+        columns, sizes, cells = extent.changes(kinds)
         if self.vectors is None:
             squares = (self.diagonal[columns] ** 0.5 * sizes**2).sum(axis=1)
             largest = np.zeros(cells[-1] + 1)
@@ -111,7 +112,7 @@ class Weights(Frozen):
             return math.sqrt(float(largest.max())), math.sqrt(float(largest.sum()))
         together = np.abs(self._root)[columns[:, :, np.newaxis], columns[:, np.newaxis]]
         cell = float(np.einsum("mi,mij,mj->m", sizes, together, sizes).max())
-        form = changes.widths[:, np.newaxis] * self._root * changes.widths
+        form = extent.widths[:, np.newaxis] * self._root * extent.widths
         p = len(form)
         if p <= ENUMERATED:
             corners = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=p - 1)])
