@@ -654,6 +654,29 @@ def encoded_release() -> BlockRelease:
     )
 
 
+def hostile_rows_release() -> BlockRelease:
+    """Rows that no table of the schema has, such as several levels at once: clipping makes possible ones."""
+    schema = Schema([field for field in table_schema().fields if field.role == "feature"])
+    noise = Laplace(30.0, unit="record", sensitivity=domain_of(schema))
+    # age, three wards, size, two kinds of smokers, pulse: the largest entry of a level decides.
+    always = [[0.5, 0.1, 0.9, 0.8, 0.5, 0.0, 0.7, 0.5], [9.0, 8.0, 8.0, 9.0, -9.0, 0.2, 0.1, 9.0]]
+    odd = [[9.0, 9.0, 8.0, 7.0, -9.0, 9.0, 8.0, 9.0], [-9.0, 7.0, 8.0, 9.0, 9.0, 8.0, 9.0, -9.0]]
+    one = math.sqrt(0.5)
+    clipped = [[0.5, 0.0, one, 0.0, 0.5, 0.0, one, 0.5], [1.0, 0.0, 0.0, one, 0.0, one, 0.0, 1.0]]
+    ends = [[1.0, one, 0.0, 0.0, 0.0, one, 0.0, 1.0], [0.0, 0.0, 0.0, one, 1.0, 0.0, one, 0.0]]
+    rows = [np.array([*always, record]) for record in odd]
+    exact = [np.array([*clipped, record]) for record in ends]
+    sized = noise.for_features(8)
+    return BlockRelease(
+        "rows that no table has",
+        noise.guarantee(8).record,
+        tuple(Block(f"column {j}", 3, sized.scale, sized._lattice.step, "laplace") for j in range(8)),
+        lambda side: np.asarray(noise.randomise(rows[side])).ravel(order="F"),
+        lambda numbers, side: exact[side].ravel(order="F"),
+        n_draws=200,
+    )
+
+
 def ball_release() -> BlockRelease:
     """Rows shortened to a ball, whose diameter a replaced record can cross."""
     noise = AnalyticGaussian(1.0, DELTA, unit="record", sensitivity=Ball(2.0, n_features=N_COLUMNS))
@@ -1017,6 +1040,7 @@ def block_releases() -> dict[str, Maker]:
         "rows, many": partial(mechanism_release, Laplace, "record", n_rows=MANY // 50, epsilon=SHARP),
         "fabricated rows": fabricated_release,
         "encoded rows": encoded_release,
+        "rows that no table has": hostile_rows_release,
         "ball": ball_release,
         "FisherGaussian": partial(fisher_release, "FisherGaussian", "record"),
         "release_iid": partial(fisher_release, "release_iid", "person"),

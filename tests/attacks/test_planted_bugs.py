@@ -20,6 +20,7 @@ from onefold.fabrication import pair_map, pair_tables, synthesizer
 from onefold.federated.sums import encrypted, noise
 from onefold.federated.sums.contract import SumContract
 from onefold.privacy import Ball, Box, samplers, sensitivity
+from onefold.privacy.contract import EncodedBox
 from onefold.privacy.mechanisms import fisher, gaussian, labels, laplace, mechanism
 from onefold.privacy.mechanisms.laplace import Laplace
 from onefold.privacy.moments import _estimator, _release
@@ -210,6 +211,16 @@ def last_row_of_a_box_not_clipped(patch: Patch) -> None:
         return made
 
     patch.setattr(Box, "clip", clip)
+
+
+@seen_in("rows that no table has")
+def one_hot_blocks_clipped_entry_by_entry(patch: Patch) -> None:
+    patch.setattr(EncodedBox, "clip", lambda self, X: np.clip(X, 0.0, _encoded_ends(self)))
+
+
+def _encoded_ends(domain: Any) -> Any:
+    widths = [[math.sqrt(0.5)] * field.width if field.is_category else [1.0] for field in domain.features]
+    return np.concatenate(widths)
 
 
 @seen_in("ball")
