@@ -77,7 +77,7 @@ def test_predict_and_audit_write_pages(files: Path) -> None:
     assert "Which class is taken for which" in titles(page_of(page))
     page = files / "audit.html"
     assert main(["audit", model, "--train", data, "--test", test, "--report", str(page), "--quiet"]) == 0
-    assert "Distances of members and of others" in titles(page_of(page))
+    assert any(title.startswith("Members and others: ") for title in titles(page_of(page)))
     assert "are not private" in page_of(page)["verdict"][-1]  # type: ignore[index]
     for name in ("predictions.html", "audit.html"):
         assert str(files) not in (files / name).with_suffix(".json").read_text()  # no folder of anybody
@@ -112,7 +112,7 @@ def test_page_beside_a_promise_warns_and_does_not_tell_which_raw_rows(files: Pat
     assert main(["fit", str(files / "train.csv"), *options, "--report", str(files / "q.html")]) == 0
     own = page_of(files / "q.html")
     assert main(["report", model, "--out", str(files / "q1.html"), "--quiet"]) == 0
-    assert page_of(files / "q1.html")["verdict"] == own["verdict"]
+    assert page_of(files / "q1.html")["verdict"] == own["verdict"][:-1]  # the forecast is told once
     assert any("was not measured" in line for line in own["verdict"])  # type: ignore[attr-defined]
     label = ["--data", test, "--label", "sick"]
     assert main(["report", model, *label, "--out", str(files / "q2.html"), "--quiet"]) == 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -394,12 +394,13 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
     started = time.perf_counter()
     with busy("fitting", args.quiet), without_bars(args.quiet):
         if method == "tables":
-            model, size = _from_tables(args, schema, table, own)
+            model, size, forecast = _from_tables(args, schema, table, own)
         else:
-            model, size = _from_moments(args, schema, table)
+            model, size, forecast = _from_moments(args, schema, table)
     # In moments of persons all rows of one weigh as much as one row: the sum counts persons.
     counted = "persons" if method == "moments" and schema.person is not None else "rows"
     promise = write_private_model(out, model)
+    quality = [forecast, regression.NOT_MEASURED.format(model=out, label=schema.label.name)]
     result = {
         "model": out,
         "method": method,
@@ -410,24 +411,28 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         "guarantee": promise,
         "holds": model.guarantee_.holds,
         "promise": model.guarantee_.to_dict(),
+        "quality": {"measured": False, "text": quality},
     }
     lines = [
         f"about {size} {counted} (with noise), {count_of(len(schema.features), 'feature')}, "
         f"{model.classes_.size} classes: fitted to private {method} in {result['seconds']:.2f} s",
+        *quality,
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
     ]
     if args.report is not None:
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
         title = f"Private model of {Path(args.data).name}"
-        lines.append(reports.written(args.report, reports.model_report(args, title, facts, model=model)))
+        page = reports.model_report(args, title, facts, model=model)
+        page = replace(page, verdict=[*page.verdict, f"{forecast}."])
+        lines.append(reports.written(args.report, page))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 
 
 def _from_tables(
     args: argparse.Namespace, schema: Schema, table: Any, own: dict[str, Any]
-) -> tuple[Any, int]:
+) -> tuple[Any, int, str]:
     """A classifier of rows drawn from noisy counts: what is done with them costs nothing more."""
     from onefold.fabrication import TableSynthesizer
 
@@ -438,12 +443,19 @@ def _from_tables(
         raise InvalidInputError("the noise left one class only: more rows or a larger epsilon are needed")
     model = shared.classifier_of(args.model, schema=schema, **own).fit(made, labels)
     model.guarantee_ = maker.guarantee_
-    return model, int(maker.n_rows_)
+    errors = maker.expected_errors_
+    worst = max(errors, key=lambda name: errors[name])
+    moved = f"about {100 * errors[worst]:.2g} of 100 rows into a wrong cell of {worst!r}, the worst column"
+    return model, int(maker.n_rows_), f"a forecast from the noisy counts: noise moved {moved}"
 
 
-def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> tuple[Any, int]:
+def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> tuple[Any, int, str]:
     from onefold.fabrication import MomentClassifier
+    from onefold.privacy.forecast import forecast_moments
 
     delta = min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1))) if args.delta is None else args.delta
     model = MomentClassifier(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
-    return model, round(max(float(np.sum(model.moments_.counts_)), 0.0))
+    size = round(max(float(np.sum(model.moments_.counts_)), 0.0))
+    found = forecast_moments(max(size, 1), schema.width, model.classes_.size, args.epsilon, delta)
+    gain = f"noise leaves about {100 * found.left:.0f} % of what such a model gains over guessing"
+    return model, size, f"a forecast from the noisy number of rows: {gain}"

@@ -98,6 +98,9 @@ def run(args: argparse.Namespace) -> int:
         found = measured(model, rows, columns["prediction"])
         result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
         lines += found.words(f"{found.rows} rows", UNSEEN)
+        told = reports.not_covered(getattr(model, "guarantee_", None))
+        lines += told.values()
+        result |= told
         if args.report is not None:
             lines.append(_report(args, model, rows, found, result))
     if args.json:

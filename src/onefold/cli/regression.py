@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from onefold.report.numbers import NumberEvaluation
 
 LEVEL = 0.9  # of intervals
+NOT_MEASURED = (
+    "how good it is was not measured, which would be one more release: onefold predict {model} ROWS --label "
+    "{label} tells, on rows that may be used for it"
+)
 # Options of classifiers, with the value that stands for "not given".
 ONLY_CLASSES = {
     "n_layers": None,
@@ -203,14 +207,17 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
     counted = "rows" if schema.person is None else "persons"
     size = round(max(float(model.moments_.counts_[0]), 0.0))
     promise = write_private_model(out, model)
-    error = math.sqrt(model.held_out_error_)
+    error, noise = math.sqrt(model.held_out_error_), model.error_noise_
+    low, high = (math.sqrt(max(model.held_out_error_ + step, 0.0)) for step in (-noise, noise))
+    quality = NOT_MEASURED.format(model=out, label=schema.label.name)
     result = {
         "model": out,
         "task": "regression",
         "method": "moments",
         f"{counted}_about": size,
         "features": len(schema.features),
-        "estimated": {"rmse": error},
+        "estimated": {"rmse": error, "one_deviation_less": low, "one_deviation_more": high},
+        "quality": {"measured": False, "text": [quality]},
         "seconds": round(time.perf_counter() - started, 3),
         "guarantee": promise,
         "holds": model.guarantee_.holds,
@@ -218,7 +225,10 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
     }
     lines = [
         f"about {size} {counted} (with noise), {count_of(len(schema.features), 'feature')}: fitted to "
-        f"private moments in {result['seconds']:.2f} s; estimated error {error:.4g} (root mean square)",
+        f"private moments in {result['seconds']:.2f} s",
+        f"estimated error {error:.4g} (root mean square), from the noisy sums: one standard deviation of the "
+        f"noise in it is {low:.4g} to {high:.4g}",
+        quality,
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_),
     ]
@@ -260,6 +270,9 @@ def run_predict(args: argparse.Namespace, out: str, model: Any, names: list[str]
         found = measured(columns, truth, rows.with_label, level=level, bounded=independent)
         result["measures"] = found.to_dict()
         lines += found.words(f"{found.rows} rows")
+        told = reports.not_covered(getattr(model, "guarantee_", None))
+        lines += told.values()
+        result |= told
         if args.report is not None:
             lines.append(_report(args, model, result, found, truth, columns["prediction"][rows.with_label]))
     if args.json:

@@ -19,17 +19,22 @@ from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
+    from onefold.privacy import Guarantee
     from onefold.report import Display, PrivacyUtilityDisplay, Report
     from onefold.report.evaluation import Evaluation
 
 LARGEST_CARD = 2**20
 # Shown by other parts of the page, or of no use to a reader.
-ELSEWHERE = ("promise", "held_out", "estimated", "measures", "evaluation", "report", "seconds")
+ELSEWHERE = ("promise", "not_covered", "held_out", "estimated", "measures", "evaluation", "report", "seconds")
 # Values that name files: a page shows no folder.
 PATHS = ("model", "table", "guarantee", "quality", "counts", "predictions", "source")
 # What commands write beside a result.
 BESIDE = ("", ".guarantee.json", ".quality.json")
 OF_A_REPORT = b'"format": "onefold report '
+RAW_MEASURES = (
+    "These measures come from raw rows and are covered by no epsilon: keep them to yourself unless the rows "
+    "are public."
+)
 QUALITY = {"report": "How well the made rows fit what was released", "evaluation": "A model of the made rows"}
 
 
@@ -223,6 +228,11 @@ def evidence(model: Any, rows: Any, labels: AnyArray) -> dict[str, Display]:
             model, rows, labels
         )
     return found
+
+
+def not_covered(promise: Guarantee | None) -> dict[str, str]:
+    """What to say beside measures of a model that carries a promise: it is not about them."""
+    return {"not_covered": RAW_MEASURES} if promise is not None and promise.holds else {}
 
 
 def model_report(

@@ -289,7 +289,7 @@ def _evaluated(
         guesses, usual = _predictions(schema, made, table)
         right, plain = guesses[known] == truth, usual == truth
         if args.evaluate is None:
-            return _public_look(path, right, plain)
+            return _public_look(path, right, plain, alike=schema.person is not None)
         person = None if schema.person is None else schema.persons(table)[known]
         return _paid_look(args, maker, right, plain, person)
 
@@ -329,11 +329,15 @@ def _plain(schema: Schema, table: Any) -> tuple[AnyArray, list[bool]]:
     return np.column_stack(columns), few
 
 
-def _public_look(path: str, right: AnyArray, plain: AnyArray) -> dict[str, Any]:
+def _public_look(path: str, right: AnyArray, plain: AnyArray, alike: bool) -> dict[str, Any]:
     if not len(right):
         raise InvalidInputError(f"{path}: no row has a declared label")
+    from onefold.audit.intervals import gain_interval
+
+    won, lost = int(np.sum(right & ~plain)), int(np.sum(plain & ~right))
+    interval = None if alike else gain_interval(won, lost, len(right))
     found = {"accuracy": float(right.mean()), "majority": float(plain.mean())}
-    text = [f"On the public rows of {reports.file_name(path)}: {_in_words(found)}"]
+    text = [f"On the public rows of {reports.file_name(path)}: {_in_words(found, interval)}"]
     return {"public": True, **found, "text": text}
 
 
@@ -369,15 +373,22 @@ def _paid_look(
         return {**found, "text": ["Too few rows for this --evaluate-epsilon: noise hides the answer.", cost]}
     share = {"accuracy": noisy[[2, 3]].sum() / n_rows, "majority": noisy[[1, 3]].sum() / n_rows}
     told = {name: float(np.clip(value, 0.0, 1.0)) for name, value in share.items()} | {"error": float(error)}
-    text = [f"On the rows of {reports.file_name(args.evaluate)}, counted with noise: {_in_words(told)}", cost]
+    # Only one of the two is right in cells 1 and 2; noise and the choice of the rows move their difference.
+    gain = float(noisy[2] - noisy[1]) / n_rows
+    reach = 1.96 * float(np.sqrt(2.0 * sigma**2 + np.maximum(noisy[[1, 2]], 0.0).sum())) / n_rows
+    words = _in_words(told, None if person is not None else (gain - reach, gain + reach))
+    text = [f"On the rows of {reports.file_name(args.evaluate)}, counted with noise: {words}", cost]
     return {**found, **told, "text": text}
 
 
-def _in_words(found: dict[str, float]) -> str:
+def _in_words(found: dict[str, float], interval: tuple[float, float] | None) -> str:
+    from onefold.report.verdicts import Measure, class_verdict
+
     error = found.get("error", 0.0)
     noise = f" (noise moves both by up to {100 * error:.2g})" if error else ""
-    gain = "" if found["accuracy"] > found["majority"] + error else " The model is not clearly better."
+    gain = found["accuracy"] - found["majority"]
+    verdict = class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
     return (
         f"a model trained on the synthetic table is right about {100 * found['accuracy']:.1f} in 100, the "
-        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}.{gain}"
+        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}. {verdict}."
     )

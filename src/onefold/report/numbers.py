@@ -251,6 +251,9 @@ def _goodness(
             return ["How good it is was not measured: no rows with known numbers were given."], []
         beside = estimated.get("rmse_of_the_mean")
         mean = "" if beside is None else f"; always predicting the mean would be off by {beside:.4g}"
+        if "one_deviation_more" in estimated:
+            low, high = estimated["one_deviation_less"], estimated["one_deviation_more"]
+            mean += f"; one standard deviation of the noise in this estimate is {low:.4g} to {high:.4g}"
         told = f"By its own estimate predictions are off by {estimated['rmse']:.4g} (root mean square){mean}."
         shown = {name.replace("_", " "): value for name, value in estimated.items()}
         return [told], [Section("Estimated error", facts=shown)]

@@ -143,6 +143,8 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
     told |= {} if found is None else {"measures": found.to_dict()}
+    raw = {} if found is None else reports.not_covered(result.guarantee)
+    told |= raw
     told |= {explaining.BECAUSE: list(map(str, why))} if why else {}
     if args.json:
         print_json(told)
@@ -153,7 +155,7 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
         for line in explaining.lines(why):
             say(line, args.quiet)
         if found is not None:
-            for line in found.words(f"{found.rows} rows"):
+            for line in [*found.words(f"{found.rows} rows"), *raw.values()]:
                 say(line, args.quiet)
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
