@@ -126,7 +126,7 @@ def test_owner_approves_pauses_and_resumes_and_operator_removes(
     press(browser, "#site", "Pause")
     shows(browser, "site-state", "paused")
     assert ask(running)[0] in ([], ["south"])
-    press(browser, "#site", "Answer again")
+    press(browser, "#site", "End the pause")
     shows(browser, "site-state", "answers")
     assert ask(running)[0] == ["north", "south"]
     shows(browser, "decided", "100")

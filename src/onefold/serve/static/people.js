@@ -157,7 +157,8 @@ export function showFederation(found) {
     const gone = site.status === "removed";
     const remove = button("Remove", () => removeSite(site), { key: site.name, label: `Remove ${site.name}`, kind: "quiet", disabled: gone });
     const promise = site.guarantee ? (site.guarantee.holds ? pill("private", "good") : pill("void", "bad")) : "none";
-    const state = pill(...(STATES[site.status] || [site.status]));
+    const away = site.status === "member" && !site.online;
+    const state = pill(...(away ? ["member, not connected", "warn"] : STATES[site.status] || [site.status]));
     return row(names, [site.name, state, site.online ? pill("yes", "good") : "no", site.last_seen ? time(site.last_seen) : "never", site.queries, promise, remove]);
   }));
 }
