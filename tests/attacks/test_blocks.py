@@ -17,11 +17,13 @@ from unittest import mock
 import numpy as np
 import pytest
 from scipy.stats import binom
+from tests.test_proofs import releasing
 
 import onefold
 from attacks import blocks
 from attacks.block_releases import block_releases, tapped
 from attacks.blocks import Block, BlockRelease, contradictions
+from attacks.release_targets import all_targets
 from onefold.privacy import mechanisms, samplers
 from onefold.privacy.moments import _release
 
@@ -122,6 +124,20 @@ def test_every_block_and_every_mechanism_has_a_release() -> None:
     assert all(word in named for word in words.values())
     kinds = set(mechanisms.__all__) - {"Mechanism", "RandomisedLabels"}
     assert all(any(kind in name for name in RELEASES) for kind in kinds)
+
+
+# Public names with a promise that is not theirs alone.
+OF_OTHERS = {
+    "EncryptedSum": "MomentSum, TableSum and SchemaSum are made of it",
+    "SumContract": "the same",
+    "TransferClassifier": "it joins sources that were released",
+    "release_utility_preserving": "its guarantee is void",
+}
+
+
+def test_everything_with_a_guarantee_is_attacked() -> None:
+    attacked = {make().name.partition(",")[0] for make in RELEASES.values()} | set(all_targets())
+    assert {name.rpartition(".")[2] for name in releasing()} - set(OF_OTHERS) <= attacked
 
 
 def test_a_release_with_a_block_more_than_it_names_is_contradicted() -> None:

@@ -249,6 +249,18 @@ def noise_without_a_sign(patch: Patch) -> None:
     patch.setattr(Laplace, "_draw_steps", lambda self, size, stream: np.abs(original(self, size, stream)))
 
 
+@seen_in("rows, many")
+def half_the_noise_after_the_first_3000_rows(patch: Patch) -> None:
+    original = Laplace._draw_steps
+
+    def drawn(self: Any, size: int, stream: Any) -> Any:
+        made = original(self, size, stream)
+        made[3000 * 5 :] //= 2
+        return made
+
+    patch.setattr(Laplace, "_draw_steps", drawn)
+
+
 @seen_in("encoded rows")
 def noise_of_one_column_for_all(patch: Patch) -> None:
     original = Laplace._noisy
