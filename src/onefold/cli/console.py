@@ -16,7 +16,8 @@ from typing import Any, NoReturn
 from onefold.exceptions import OnefoldWarning, printable
 
 BUSY_AFTER_SECONDS = 2.0
-PASSWORD = re.compile(r"(://[^\s:@/]*:)\S*(?=@)|(?<=password=)[^&#\s]*")
+PASSWORD = re.compile(r"(?<=password=)[^&#\s]*")
+ADDRESS = re.compile(r"(://[^\s:@/]*:)(\S*)")  # to its end, where it is looked for a password once
 # Controls beyond those that JSON escapes, and signs that hide or turn the text around them.
 UNPRINTABLE = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202f\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
@@ -33,7 +34,12 @@ class Parser(argparse.ArgumentParser):
 
 def one_line(message: object) -> str:
     """The message without line breaks and passwords in addresses, with what a terminal would obey escaped."""
-    return printable(PASSWORD.sub(r"\1***", " ".join(str(message).split())))
+    return printable(ADDRESS.sub(_without_password, PASSWORD.sub("***", " ".join(str(message).split()))))
+
+
+def _without_password(found: re.Match[str]) -> str:
+    user, rest = found.groups()
+    return f"{user}***{rest[rest.rindex('@') :]}" if "@" in rest else found[0]
 
 
 def count_of(number: int, noun: str) -> str:

@@ -31,8 +31,9 @@ FORM = "postgresql://USER@HOST:PORT/DATABASE#TABLE or sqlite:///FILE#TABLE"
 SECONDS_TO_CONNECT = 10
 EXACT_WHOLE = 2**53  # whole numbers up to here are exact in float64
 QUOTED = re.compile(
-    r"--[^\n]*|/\*.*?\*/|'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|(\$\w*\$).*?\1", re.DOTALL
-)  # comments, texts and quoted names
+    r"--[^\n]*|/\*.*?\*/|'[^']*'|\"[^\"]*\"|(?<!\w)(\$\w*\$).*?\1|(?P<open>(?:/\*|['\"]|(?<!\w)\$\w*\$).*)",
+    re.DOTALL,
+)  # comments, texts and quoted names, and what has no end
 # What PostgreSQL reports by codes of the SQL standard, and what begins with two signs of them.
 FAILURES = {
     "25006": "the statement changes the database; a SELECT that only reads is needed",
@@ -224,6 +225,10 @@ def _postgresql(rest: str) -> tuple[str, str, None, dict[str, str]]:
 
 def _check_statement(shown: str, statement: str) -> None:
     """Refuse what is no single SELECT; that nothing is written is the transaction's business."""
+    if "\\'" in statement or any(found["open"] for found in QUOTED.finditer(statement)):
+        raise InvalidInputError(
+            f"{shown}: the statement has a quote or a comment without end, or a backslash before a quote"
+        )
     bare = QUOTED.sub(" ", statement).strip().rstrip(";").strip()
     first = re.match(r"\(*\s*(\w*)", bare)
     if first is None or first[1].upper() not in ("SELECT", "WITH"):

@@ -34,7 +34,7 @@ CODE = re.compile(r"[-+]?0[0-9]")  # a leading zero makes a code of what would b
 INDEX = re.compile(r"Unnamed: 0(\.[0-9]+)?|__index_level_[0-9]+__")
 ROW_NUMBER = re.compile(r"(unnamed(: ?\d+)?|index|row[_ .]?(id|no|nr|num|number|name)?s?|id|)", re.I)
 IDENTIFIER = re.compile(r".*(^|[_ .\-])(id|ids|uuid|guid|key|nr|no)$|.*[a-z]Id$|.*ID$", re.I)
-PERSON = re.compile(r".*(patient|person|customer|client|subject|user|member|student|employee).*", re.I)
+PERSON = re.compile(r"patient|person|customer|client|subject|user|member|student|employee", re.I)
 # Numbers as they may look where the comma is the decimal mark, and those that can be nothing else.
 COMMA_NUMBER = re.compile(r"[-+]?[0-9.]+(,[0-9]+)?")
 DECIMAL_COMMA = re.compile(r"[-+]?([0-9.]*,([0-9]{1,2}|[0-9]{4,})|0,[0-9]+)")
@@ -77,7 +77,7 @@ def names_persons(name: str) -> bool:
     bool
         Whether it is named like the number or the key of a person.
     """
-    return bool(PERSON.fullmatch(name) and IDENTIFIER.fullmatch(name))
+    return bool(PERSON.search(name) and IDENTIFIER.fullmatch(name))
 
 
 def guess_fields(
