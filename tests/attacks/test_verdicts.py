@@ -11,6 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from onefold.audit.intervals import area_interval, gain_interval, mean_share_interval, r2_interval
+from onefold.report.builders import HeldOutAccuracy
 from onefold.report.evaluation import Evaluation, evaluate
 from onefold.report.numbers import evaluate_numbers
 
@@ -188,3 +189,20 @@ def test_r2_interval_holds_the_truth_and_has_a_width() -> None:
     assert np.mean(widths) < 0.2
     assert r2_interval([1.0, 1.0], [1.0, 2.0]) is None
     assert r2_interval([1.0, 2.0, 3.0], [1.0, 1.0, 1.0]) is None
+
+
+# --- sources ------------------------------------------------------------------------------------------------
+
+
+def test_source_is_said_to_help_only_if_it_does_whatever_rows_differ() -> None:
+    """Without the single answers the widest interval is taken: it is never narrower than that of the rows."""
+    rng = np.random.default_rng(9)
+    for _ in range(300):
+        rows = int(rng.integers(10, 200))
+        first, second = (rng.random(rows) < share for share in rng.random(2))
+        held = HeldOutAccuracy(rows, float(first.mean()), 0.5, float(second.mean()))
+        won, lost = int(np.sum(first & ~second)), int(np.sum(second & ~first))
+        low, high = gain_interval(won, lost, rows)
+        widest = held.source_gain.interval
+        assert (widest[0] > 0.0) <= (low > 0.0)
+        assert (widest[1] < 0.0) <= (high < 0.0)

@@ -284,21 +284,22 @@ def test_files_and_folders_that_cannot_be_read_are_named(
 
 
 @pytest.mark.parametrize(
-    ("gain", "accuracy", "said"),
+    ("rows", "gain", "said"),
     [
-        (0.031, 0.9, "With the source 3.1 more of 100 held-out labelled rows are right than without it."),
-        (-0.02, 0.9, "With the source 2.0 FEWER of 100"),
-        (0.0, 0.9, "The source changed nothing"),
-        (None, 0.9, "was not measured"),
-        (0.0, None, "was not measured"),
+        (400, 0.2, "): predictions are better with the source"),
+        (400, -0.2, "predictions are WORSE with the source"),
+        (30, 0.2, "not shown to be better with the source"),
+        (400, 0.0, "not shown to be better with the source"),
+        (400, None, "was not measured"),
     ],
 )
 def test_page_of_a_transfer_starts_with_what_the_source_was_worth(
-    gain: float | None, accuracy: float | None, said: str
+    rows: int, gain: float | None, said: str
 ) -> None:
-    from onefold.cli.transfer import _worth
+    from onefold.cli.transfer import _held_out, _worth
 
-    assert said in _worth(SimpleNamespace(source_gain_=gain, accuracy_=accuracy, sources=None))
+    model = SimpleNamespace(source_gain_=gain, accuracy_=0.7, majority_=0.5, sources=None)
+    assert said in _worth(model, _held_out(model, rows))
 
 
 # --- what another epsilon would give ----------------------------------------------------------------------

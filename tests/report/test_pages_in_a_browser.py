@@ -90,7 +90,7 @@ def transfer(n_sources: int) -> Report:
     experts = Section(
         "Weights of the experts", (), {}, ["expert", "weight"], [("the source as it is", 0.5)] * 6
     )
-    told = ["With the source 4.0 more of 100 held-out labelled rows are right than without it."]
+    told = ["On held-out labelled rows: not shown to be better with the source."]
     promises = [promise(place + 1.0) for place in range(n_sources)]
     return of_transfer(
         "Transfer", dict(SUMS), told, promises, experts, CARD, HeldOutAccuracy(50, 0.96, 0.1, 0.92)

@@ -302,22 +302,20 @@ def _report(
     )
     title = f"Transfer to {Path(args.data).name}"
     promises = [source.guarantee_ for source in sources]
-    page = of_transfer(title, facts, [_worth(model), *told], promises, experts, reports.card_of(args), held)
+    page = of_transfer(
+        title, facts, [_worth(model, held), *told], promises, experts, reports.card_of(args), held
+    )
     return reports.written(args.report, page)
 
 
-def _worth(model: Any) -> str:
+def _worth(model: Any, held: HeldOutAccuracy | None) -> str:
     """What the source was worth, in one sentence for everybody."""
-    gain = model.source_gain_
-    if gain is None or model.accuracy_ is None:
+    if held is None:
         return "What the source was worth was not measured: no labelled rows were held out."
-    points = f"{100 * abs(gain):.1f}"
-    who, it = ("source", "it") if model.sources is None else ("sources", "them")
-    if points == "0.0":
-        same = f"as many of the held-out labelled rows are right with {it} as without"
-        return f"The {who} changed nothing: {same}."
-    which = "more" if gain > 0 else "FEWER"
-    return f"With the {who} {points} {which} of 100 held-out labelled rows are right than without {it}."
+    which = "the source" if model.sources is None else "the sources"
+    gain, worse = held.source_gain, "predictions are WORSE"
+    shown = {"better": "predictions are better", "worse": worse}.get(gain.outcome, "not shown to be better")
+    return f"On held-out labelled rows, {gain}: {shown} with {which}."
 
 
 def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
@@ -382,7 +380,6 @@ def _changed_in_words(model: Any, free: int) -> list[str]:
 
 def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
     """What the source contributed, or all of them, and whether the model is worth anything."""
-    which = "the source" if model.sources is None else "the sources"
     lines = _changed_in_words(model, free)
     if model.accuracy_ is not None:
         rows = "labelled rows" if model.source_gain_ is None else "held-out labelled rows"
@@ -400,9 +397,8 @@ def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
         )
     if model.source_gain_ is None:
         return lines
-    if model.accuracy_ is not None:
-        gain = f"{100 * model.source_gain_:+.1f} points"
-        lines.insert(0, f"accuracy on held-out labelled rows: {gain} with {which}")
+    if held is not None:
+        lines.insert(0, _worth(model, held))
     return [_weights_in_words(model.weights_), *lines]
 
 

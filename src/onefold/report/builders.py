@@ -15,7 +15,7 @@ from onefold.report.displays import (
     MembershipDisplay,
 )
 from onefold.report.document import Report, Section
-from onefold.report.verdicts import rounded_down, rounded_up
+from onefold.report.verdicts import Measure, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult, MembershipAudit
@@ -485,6 +485,20 @@ class HeldOutAccuracy:
     def interval(self) -> tuple[float, float]:
         """The 95 % confidence interval of the accuracy, for independent rows."""
         return accuracy_ends(self.accuracy, self.rows)
+
+    @property
+    def source_gain(self) -> Measure:
+        """What the source adds to the accuracy, if predictions with and without it differ wherever they can.
+
+        How many rows are right with the source alone is not kept, so the interval is the widest one.
+        """
+        from onefold.audit.intervals import gain_interval
+
+        right, other = round(self.rows * self.accuracy), round(self.rows * self.without)
+        most = min(right + other, 2 * self.rows - right - other)
+        won, lost = (most + right - other) // 2, (most - right + other) // 2
+        interval = gain_interval(won, lost, self.rows)
+        return Measure("gain by the source", self.accuracy - self.without, interval, 0.0)
 
     def in_words(self) -> str:
         """Say it in one sentence, beside what guessing gets."""
