@@ -16,7 +16,7 @@ pytest.importorskip("flwr")
 
 from onefold._base import files
 from onefold.exceptions import FederationError, OnefoldError
-from onefold.federated.flower import nodes, server_app, watch
+from onefold.federated.flower import life, nodes, server_app, watch
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.site_app import PROFILE
@@ -138,7 +138,7 @@ def test_sign_of_life_is_given_on_a_full_disk(run: Coordinator, monkeypatch: pyt
     run.pulse.is_full = True
     run.pulse.seen(["north"])
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_bytes", no_room)
+        patch.setattr(life, "open_file", no_room)
         run.pulse.beat()
     after = run.spool.life()
     assert run.spool._alive.stat().st_ino == inode  # written over the old one
