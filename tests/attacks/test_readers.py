@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from onefold import encoders
+from onefold.cli.tables import as_labels
 from onefold.tables import Field, Schema, read_table
 from onefold.tables.blocks import Source
 from onefold.tables.cells import NumberFormat
@@ -156,6 +157,15 @@ def into_folder(path: Path, columns: dict[str, Any]) -> Path:
     return path
 
 
+def into_parts(path: Path, columns: Cells) -> Path:
+    """Each row in a file of its own, whose columns have the types of its cells."""
+    path.mkdir()
+    for part, row in enumerate(zip(*columns.values(), strict=True)):
+        cells = {name: pa.array([cell], type=kind) for name, (kind, cell) in zip(columns, row, strict=True)}
+        pq.write_table(pa.table(cells), path / f"{part:03d}.parquet")
+    return path
+
+
 def into_sqlite(path: Path, columns: Cells) -> str:
     with sqlite3.connect(path) as connection:
         connection.execute(f"CREATE TABLE t ({', '.join(f'[{name}]' for name in NAMES)})")
@@ -255,6 +265,7 @@ CASES: dict[str, Case] = {
     "arrow.parquet": Case(with_kinds(pa.array, into_parquet), PARQUET),
     "arrow.pq": Case(with_kinds(pa.array, into_parquet), PARQUET),
     "folder": Case(with_kinds(pa.array, into_folder), PARQUET),
+    "folder of types": Case(into_parts, ([cell for pool in PARQUET for cell in pool],), private_only=True),
     "sqlite": Case(into_sqlite, SQLITE),
     "sqlite with bytes": Case(into_sqlite, (*SQLITE, [b"5", b"", 5, "5", None]), private_only=True),
     "dict of lists": Case(lambda _, columns: columns, (*POOLS, NUMBERS, [*NUMBERS, *LONG], [True, False])),
@@ -386,6 +397,12 @@ def test_one_moment_in_two_time_zones_is_on_the_day_of_each() -> None:
 
 def test_decimal_numbers_are_read_beside_those_of_numpy() -> None:
     assert Field("x", low=0, high=10).parse([Decimal("5"), np.int64(5)]).tolist() == [5.0, 5.0]
+
+
+def test_a_class_is_read_alike_beside_any_other() -> None:
+    labels = as_labels("t.csv", np.array(["1.0", "1", "-0", "a", "007", "1.5"]))
+    assert labels.tolist() == ["1", "1", "0", "a", "007", "1.5"]
+    assert as_labels("t.csv", np.array(["1.0", "1", "-0"])).tolist() == [1, 1, 0]
 
 
 def test_rows_taken_from_lists_keep_their_cells() -> None:

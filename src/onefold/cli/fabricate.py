@@ -91,7 +91,8 @@ def _of_numbers(args: argparse.Namespace, noise: shared.NoiseOptions, stopping: 
     noise.check()
     if args.label is None and (noise.label_epsilon is not None or noise.classes is not None):
         raise InvalidInputError("--label-epsilon and --classes need --label")
-    table = read_numbers(args.data, keep=noise.kept_columns(args.label), ignore=args.ignore, quiet=args.quiet)
+    kept = noise.kept_columns(args.label)
+    table = read_numbers(args.data, keep=kept, ignore=args.ignore, quiet=args.quiet, private=True)
     check_header(table.path, table.names or ())
     y = noise.labels(None if args.label is None else labels_of(table, args.label))
     maker = Fabricator(

@@ -176,9 +176,9 @@ class MixedTable:
 def read_mixed(
     path: str, label: str | None, ignore: Collection[str], person: str | None = None, quiet: bool = True
 ) -> MixedTable:
-    """Read every column as it stands in the file; what its cells mean is declared, not guessed."""
+    """Read every column as it stands in the file, whose rows are private; what cells mean is declared."""
     kept_apart = [name for name in (label, person) if name is not None]
-    with busy(f"reading {path}", quiet), open_table(path) as source:
+    with busy(f"reading {path}", quiet), open_table(path, private=True) as source:
         source.require([*ignore, *kept_apart])
         if set(kept_apart) & set(ignore):
             raise InvalidInputError("--ignore names a column that --label or --person needs")

@@ -66,6 +66,7 @@ def read_numbers(
     ignore: Collection[str] = (),
     features: Sequence[str] | None = None,
     quiet: bool = True,
+    private: bool = False,
 ) -> NumberTable:
     """Read a file of rows.
 
@@ -82,12 +83,14 @@ def read_numbers(
         neither kept nor ignored, in the order of the file.
     quiet : bool
         Show no clock while a large file is read.
+    private : bool
+        Whether privacy is promised, so that no row decides how others are read.
 
     Returns
     -------
     NumberTable
     """
-    with busy(f"reading {path}", quiet), open_table(path) as source:
+    with busy(f"reading {path}", quiet), open_table(path, private=private) as source:
         source.require([*keep, *ignore])
         for name in [*keep, *ignore]:
             if name in (features or ()):
@@ -180,9 +183,12 @@ def read_labelled(
     features: Sequence[str] | None = None,
     two_classes: bool = True,
     quiet: bool = True,
+    private: bool = False,
 ) -> tuple[NumberTable, AnyArray]:
     """Read a table and its class labels, at least two unless ``two_classes`` is False."""
-    table = read_numbers(path, keep=[label, *keep], ignore=ignore, features=features, quiet=quiet)
+    table = read_numbers(
+        path, keep=[label, *keep], ignore=ignore, features=features, quiet=quiet, private=private
+    )
     labels = labels_of(table, label)
     if two_classes and np.unique(labels).size < 2:
         raise InvalidInputError(f"{path}: label column {label!r} has one class only, at least two are needed")
@@ -229,11 +235,17 @@ def as_labels(where: str, column: AnyArray) -> AnyArray:
 
 def _labels_of_text(where: str, column: AnyArray) -> AnyArray:
     distinct, inverse = distinct_texts(where, column)
-    if all(WHOLE.fullmatch(text) for text in distinct):
-        return np.array([int(text.partition(".")[0]) for text in distinct], dtype=np.int64)[inverse]
+    whole = [WHOLE.fullmatch(text) is not None for text in distinct]
+    # Each text by itself: "1.0" is the class 1 also beside a class that is no number.
+    classes = [
+        str(int(text.partition(".")[0])) if is_whole else text
+        for text, is_whole in zip(distinct.tolist(), whole, strict=True)
+    ]
+    if all(whole):
+        return np.array(classes).astype(np.int64)[inverse]
     if all(DECIMAL.fullmatch(text) for text in distinct) and any("." in text for text in distinct):
         raise _fractions(where)
-    return column
+    return np.array(classes)[inverse]
 
 
 def distinct_texts(where: str, column: AnyArray) -> tuple[AnyArray, AnyArray]:

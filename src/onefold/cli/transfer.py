@@ -157,6 +157,7 @@ def run_source(args: argparse.Namespace) -> int:
             ignore=args.ignore,
             two_classes=noise.classes is None,
             quiet=args.quiet,
+            private=True,
         )
         rows, width = table.in_float64, _encoded_width(table.values, encoder)
         given = {"y": noise.labels(labels), "person": noise.persons(table)}
