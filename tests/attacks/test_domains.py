@@ -39,7 +39,7 @@ from onefold.privacy.contract import EncodedBox
 from onefold.privacy.samplers import Lattice
 from onefold.privacy.sensitivity import Domain, InferredBox
 from onefold.release import TableCodec, release_table
-from onefold.tables import Field, Schema
+from onefold.tables import CellEncoder, Field, Schema
 from onefold.transfer import PrivateSource
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -394,6 +394,10 @@ def by_smooth_source(noise: Mechanism) -> Guarantee | None:
     return PrivateSource.fit(hostile_table(), mechanism=Fabricator(noise, 2), schema=TABLE_SCHEMA).guarantee_
 
 
+def by_table(noise: Mechanism) -> Guarantee | None:
+    return release_table(hostile_table(), lam=1.0, schema=TABLE_SCHEMA).guarantee
+
+
 @pytest.mark.parametrize(
     "release", [by_fabricator, by_rows, by_classifier, by_site, by_source, by_smooth_source]
 )
@@ -459,6 +463,22 @@ def test_the_command_refuses_noise_on_rows_behind_an_encoder(
     assert "--method moments" in error
     assert len(error.strip().splitlines()) == 1
     assert not (tmp_path / "o.onefold").exists()
+
+
+@pytest.mark.parametrize(
+    "release", [by_fabricator, by_classifier, by_site, by_source, by_smooth_source, by_table]
+)
+def test_noise_on_rows_is_refused_where_a_column_has_an_encoder(
+    release: Callable[[Mechanism], Guarantee | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows how far apart the rows of such a column are; no other domain is taken in its place."""
+    note = CellEncoder.from_dict({"kind": "text", "digest": "0" * 64, "width": TABLE_SCHEMA.width})
+    behind = Schema([Field("note", "string", encoder=note), TABLE_SCHEMA.fields[-1]])
+    monkeypatch.setitem(globals(), "TABLE_SCHEMA", behind)
+    width = behind.width
+    for domain in (EncodedBox(FIELDS), Box(0, 1, width), Ball(1.0, n_features=width)):
+        with pytest.raises(InvalidInputError, match=r"domain_of|has an encoder"):
+            release(Laplace(1.0, sensitivity=domain, unit="record"))
 
 
 def test_a_word_about_encoded_rows_covers_what_the_encoder_can_do() -> None:
