@@ -128,6 +128,8 @@ def simulation() -> Report:
         classes=np.array(["not readmitted", "readmitted within thirty days"]),
         class_counts=np.array([[36, 0], [0, 82], [1200, 31]]),
         n_test=96,
+        majority=0.86,
+        gain_interval=(0.02, 0.12),
     )
     sums = "Exact sums of rows travelled, which reveal rows."
     return of_simulation("Federation, simulated", result, {"rule": "min", "seed": 0}, [sums])  # type: ignore[arg-type]

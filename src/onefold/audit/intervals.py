@@ -116,7 +116,7 @@ def gain_interval(won: int, lost: int, trials: int, confidence: float = 0.95) ->
     Examples
     --------
     >>> [round(end, 3) for end in gain_interval(30, 10, 100)]
-    [0.071, 0.293]
+    [0.07, 0.298]
     """
     differ = won + lost
     if not differ:
@@ -158,7 +158,7 @@ def mean_share_interval(
     Examples
     --------
     >>> [round(end, 3) for end in mean_share_interval([40, 10], [50, 20])]
-    [0.518, 0.777]
+    [0.517, 0.774]
     """
     k, n = np.asarray(successes, dtype=np.float64), np.asarray(trials, dtype=np.float64)
     shares, failure = k / n, (1.0 - confidence) / 2.0
@@ -292,8 +292,8 @@ def r2_interval(
     Examples
     --------
     >>> low, high = r2_interval([1.0, 2.0, 3.0, 5.0], [1.5, 2.0, 3.5, 4.0])
-    >>> low < 0.0 < high
-    True
+    >>> round(low, 2), high
+    (0.15, 1.0)
     """
     guess, truth = (np.asarray(part, dtype=np.float64) for part in (predicted, observed))
     spread = float(np.var(truth))
