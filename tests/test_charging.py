@@ -1,7 +1,8 @@
 """Everything that releases is entered in a ledger: once, before any noise, and not beyond the limit."""
 
-import ast
-from collections.abc import Callable
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-import onefold
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.fabrication import (
@@ -21,7 +21,8 @@ from onefold.fabrication import (
     TableSynthesizer,
     synthesizer,
 )
-from onefold.federated import LocalModel, MomentFederation, release_moments
+from onefold.federated import HolderKey, LocalModel, MomentFederation, release_moments
+from onefold.federated.sums.statistics import MomentSum, SumParties
 from onefold.privacy import (
     AnalyticGaussian,
     Box,
@@ -29,14 +30,11 @@ from onefold.privacy import (
     Ledger,
     PrivateMoments,
     RandomisedLabels,
-    sensitivity,
 )
-from onefold.privacy.mechanisms.mechanism import Mechanism
-from onefold.privacy.mechanisms.rows import RowNoise
-from onefold.privacy.moments._release import Noise
 from onefold.release import TableCodec, release_bounded, release_iid, release_table
 from onefold.tables import Field, Schema
 from onefold.transfer import PrivateSource
+from reference import drawing
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -193,46 +191,28 @@ def test_a_release_is_entered_once(
 
 @CASES
 def test_a_release_whose_noise_fails_is_entered_all_the_same(
-    release: Callable, epsilon: float, delta: float, labels: str, monkeypatch: pytest.MonkeyPatch
+    release: Callable, epsilon: float, delta: float, labels: str
 ) -> None:
     class NoNoise(Exception):
         pass
 
-    def fail(*_: object, **__: object) -> None:
-        raise NoNoise
-
-    for kind in SAMPLERS:
-        monkeypatch.setattr(*kind, fail)
     ledger = Ledger()
-    with pytest.raises(NoNoise):
+    with drawing.recorded(drawing.Recording(), fail=NoNoise), pytest.raises(NoNoise):
         release(ledger)
     assert ledger.total("basic") == (pytest.approx(epsilon, rel=1e-5), pytest.approx(delta))
 
 
 @CASES
 def test_a_release_beyond_the_limit_draws_no_noise(
-    release: Callable, epsilon: float, delta: float, labels: str, monkeypatch: pytest.MonkeyPatch
+    release: Callable, epsilon: float, delta: float, labels: str
 ) -> None:
-    def fail(*_: object, **__: object) -> None:
-        pytest.fail("noise was drawn")
-
-    for kind in SAMPLERS:
-        monkeypatch.setattr(*kind, fail)
     ledger = Ledger(limit_epsilon=0.9 * epsilon, how="basic")
-    with pytest.raises(BudgetExceededError, match="per record, the limit is"):
+    with (
+        drawing.recorded(drawing.Recording()) as recording,
+        pytest.raises(BudgetExceededError, match="per record, the limit is"),
+    ):
         release(ledger)
-    assert ledger.events == ()
-
-
-# Where noise is drawn.
-SAMPLERS: list[tuple[Any, str]] = [
-    (Mechanism, "_noisy"),
-    (RowNoise, "_added"),
-    (Noise, "to_counts"),
-    (sensitivity, "discrete_laplace"),
-    (synthesizer, "with_noise"),
-    (RandomisedLabels, "randomise"),
-]
+    assert (ledger.events, recording.draws) == ((), 0)
 
 
 def test_void_releases_are_refused_with_a_ledger() -> None:
@@ -388,32 +368,218 @@ def test_a_model_of_raw_rows_is_refused_with_a_ledger() -> None:
         LocalModel(ledger=Ledger()).fit(X, Y)
 
 
-DRAWING = {
-    "randomise",
-    "randomise_checked",
-    "fabricate_checked",
-    "discrete_laplace",
-    "to_counts",
-    "with_noise",
+# --- nothing is left out -----------------------------------------------------------------------------------
+
+PERSONS = np.arange(40) // 2
+OF_PERSONS = AnalyticGaussian(0.5, 1e-6, BOX, unit="person", rows_per_person=1)
+COLUMNS = {"age": 18.0 + 80.0 * X[:, 0], "weight": 100.0 * X[:, 1]}
+NUMBERS = Schema([Field("a", low=0, high=1), Field("y", low=0, high=1, role="label")])
+
+
+def site_folder() -> Any:
+    pytest.importorskip("flwr")
+    from onefold.federated.flower import Federation, Site
+
+    folder = Path(tempfile.mkdtemp())
+    Federation.create(folder, ["north"], insecure=True)
+    return Site(folder / "sites" / "north")
+
+
+def site_of_rows(ledger: Any) -> Any:
+    return site_folder().fit(X, Y, mechanism=NOISE, ledger=ledger)
+
+
+def site_of_moments(ledger: Any) -> Any:
+    agreed = PrivateMoments(0.5, 1e-6, classes=[0, 1], centre=None)
+    return site_folder().fit_moments(X, Y, agreed, ledger=ledger)
+
+
+def site_of_numbers(ledger: Any) -> Any:
+    from onefold.federated.number_sums import NumberRelease
+
+    rows = {"a": X[:, 0].tolist(), "y": X[:, 1].tolist()}
+    return site_folder().fit_numbers(rows, NumberRelease(NUMBERS, epsilon=0.5), ledger=ledger)
+
+
+def encrypted_sum(ledger: Any) -> Any:
+    pytest.importorskip("cryptography")
+    keys = [HolderKey.new(name).public for name in "xyz"]
+    parties = SumParties(("a", "b"), tuple(keys), 2)
+    total = MomentSum("spring", parties, PrivateMoments(0.5, classes=[0, 1]), 3)
+    vector = total.first_vector(X, Y)
+    return total.first.contribute("a", vector, tempfile.mkdtemp(), ledger=ledger)
+
+
+def table_of_persons(ledger: Any) -> Any:
+    codec = TableCodec(COLUMNS, {"age": (18, 98), "weight": (0, 100)})
+    return release_table(COLUMNS, codec, 0.01, person=PERSONS, rows_per_person=1, ledger=ledger)
+
+
+def rows_of_persons(ledger: Any) -> Any:
+    return release_iid(X, 0.01, sensitivity=BOX, person=PERSONS, rows_per_person=1, ledger=ledger)
+
+
+# Further ways to the same releases. Those of real sites charge the ledger of their folder as well.
+MORE: dict[str, tuple[Callable[[Any], Any], int]] = {
+    "laplace": (lambda ledger: Fabricator(Laplace(0.5, sensitivity=BOX), 2, ledger=ledger).fabricate(X), 1),
+    "fabricator of persons": (
+        lambda ledger: Fabricator(OF_PERSONS, 2, ledger=ledger).fabricate(X, person=PERSONS),
+        1,
+    ),
+    "noise of persons": (
+        lambda ledger: Fabricator(OF_PERSONS, 2, ledger=ledger).randomise(X, person=PERSONS),
+        1,
+    ),
+    "classifier of persons": (
+        lambda ledger: PrivateClassifier(mechanism=OF_PERSONS, n_components=2, ledger=ledger).fit(
+            X, Y, person=PERSONS
+        ),
+        1,
+    ),
+    "model of persons": (
+        lambda ledger: LocalModel(mechanism=OF_PERSONS, ledger=ledger).fit(X, Y, person=PERSONS),
+        1,
+    ),
+    "source of persons": (
+        lambda ledger: PrivateSource.fit(X, Y, OF_PERSONS, person=PERSONS, ledger=ledger),
+        1,
+    ),
+    "moments of persons": (
+        lambda ledger: PrivateMoments(classes=[0, 1], rows_per_person=1, ledger=ledger).fit(X, Y, PERSONS),
+        1,
+    ),
+    "moments about a private whitening": (
+        lambda ledger: PrivateMoments(0.5, classes=[0, 1], whitening="private", ledger=ledger).fit(X, Y),
+        1,
+    ),
+    "synthetic table of persons": (
+        lambda ledger: TableSynthesizer(SCHEMA, 0.5, rows_per_person=1, ledger=ledger).fit(TABLE, PERSONS),
+        1,
+    ),
+    "federation of moments": (
+        lambda ledger: MomentFederation(classes=[0, 1], epsilon=0.5).release(X, Y, ledger=ledger),
+        1,
+    ),
+    "rows of persons": (rows_of_persons, 1),
+    "table of persons": (table_of_persons, 1),
+    "encrypted sum": (encrypted_sum, 1),
+    "site of rows": (site_of_rows, 2),
+    "site of moments": (site_of_moments, 2),
+    "site of numbers": (site_of_numbers, 2),
+}
+ALL = {name: (case[0], 1) for name, case in RELEASES.items()} | MORE
+
+# Calls that draw and release nothing under a claim, by file and function.
+NO_RELEASE = {
+    "release/curves.py": "simulated noise of a figure",
+    "release/releases.py:release_utility_preserving": "its guarantee is void",
+    "privacy/mechanisms/mechanism.py:Mechanism.sample": "noise without data, for whoever wants to look at it",
+    "privacy/mechanisms/mechanism.py:Mechanism.randomise_pair": "a bare mechanism, which takes no ledger",
+    "privacy/mechanisms/rows.py:RowNoise.sample": "noise without data",
+    "privacy/mechanisms/bounded_fisher.py:BoundedFisherNoise._draw": "noise without data, or float noise",
+    "privacy/mechanisms/fisher.py:FisherGaussian._draw": "noise without data, or float noise",
+    "fabrication/moment_fabricator.py:MomentFabricator.sample_table": "rows of released moments",
+    "fabrication/pair_tables.py:TableCounts.with_share": "a share of noise: its counts stay void",
+    "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
+    "federated/sums/holder.py": "adds shares, and has the name of something that draws",
+}
+# Hand the file of the account on; tests/serve looks at what is in it.
+HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/private_tables.py:make"}
+HANDED_ON |= {"serve/private_tables.py:account"}
+
+
+@pytest.fixture(scope="module")
+def everything() -> tuple[drawing.Recording, dict[str, drawing.Recording]]:
+    """What all releases call on their way to a draw and to a charge, together and one by one."""
+    together, alone = drawing.Recording(), {}
+    for name, (release, _) in ALL.items():
+        ledger = Ledger(neighbours="replace")
+        with drawing.recorded(drawing.Recording()) as recording, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            release(ledger)
+        alone[name] = recording
+        together.called |= recording.called
+        together.charging |= recording.charging
+    return together, alone
+
+
+def uncovered(files: Mapping[str, str], recording: drawing.Recording) -> list[str]:
+    """Calls of the source that may draw and that no release makes."""
+    return sorted(
+        str(call)
+        for call in drawing.calls_that_draw(files)
+        if not recording.covers(call)
+        and call.file not in NO_RELEASE
+        and f"{call.file}:{call.function}" not in NO_RELEASE
+    )
+
+
+def test_every_release_is_charged_once_before_it_draws(
+    everything: tuple[drawing.Recording, dict[str, drawing.Recording]],
+) -> None:
+    for name, recording in everything[1].items():
+        assert recording.draws > 0, name
+        assert recording.charges == ALL[name][1], name
+        assert recording.early_draws == 0, name
+
+
+def test_every_call_that_draws_is_made_by_a_release_that_was_charged(
+    everything: tuple[drawing.Recording, dict[str, drawing.Recording]],
+) -> None:
+    assert len(drawing.calls_that_draw(drawing.source())) > 50
+    assert uncovered(drawing.source(), everything[0]) == []
+
+
+def test_everything_that_takes_a_ledger_charges_it(
+    everything: tuple[drawing.Recording, dict[str, drawing.Recording]],
+) -> None:
+    known = drawing.callables_with_a_ledger(drawing.source())
+    assert len(known) > 20
+    assert known - everything[0].charging - HANDED_ON == set()
+    assert known >= HANDED_ON
+
+
+FORGETFUL = {
+    "a sampler": """
+def release_median(rows, epsilon):
+    return rows[0] + discrete_laplace(byte_stream(None), laplace_table(epsilon), 1)[0]
+""",
+    "a mechanism": """
+class Medians:
+    def fit(self, X, ledger=None):
+        self.rows_ = self.mechanism.randomise(X)
+""",
+    "counts": """
+def release_counts(layout, vector):
+    return with_noise(layout, vector, (1.0, 1.0), None)
+""",
+    "noise without data": """
+def release_rows(rows, mechanism):
+    return rows + mechanism.sample(rows.shape)
+""",
 }
 
 
-# A share of the noise of a sum: nothing is released before the sum is opened.
-NO_RELEASE = {"pair_tables.py"}
+@pytest.mark.parametrize("kind", FORGETFUL)
+@pytest.mark.parametrize("file", ["release/medians.py", "privacy/medians.py", "federated/flower/medians.py"])
+def test_a_new_release_without_a_case_is_found(
+    everything: tuple[drawing.Recording, dict[str, drawing.Recording]], kind: str, file: str
+) -> None:
+    planted = {**drawing.source(), file: FORGETFUL[kind]}
+    assert any(line.startswith(file) for line in uncovered(planted, everything[0]))
+    if "ledger" in FORGETFUL[kind]:
+        assert f"{file}:Medians.fit" in drawing.callables_with_a_ledger(planted) - everything[0].charging
 
 
-def test_every_module_that_adds_noise_charges_a_ledger() -> None:
-    """A new release that forgets it fails here. Audits attack data of their own, and commands call others."""
-    root = Path(onefold.__file__).parent
-    drawing, forgotten = set(), []
-    for path in root.rglob("*.py"):
-        if path.relative_to(root).parts[0] in ("audit", "cli") or path.parent.name == "mechanisms":
-            continue
-        tree = ast.parse(path.read_text("utf-8"))
-        calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        called = {getattr(call, "attr", None) or getattr(call, "id", None) for call in calls}
-        if called & DRAWING and path.name not in NO_RELEASE:
-            drawing.add(path.parent.name)
-            forgotten += [] if "charge" in called else [path.name]
-    assert forgotten == []
-    assert drawing == {"fabrication", "federated", "moments", "privacy", "release", "transfer"}
+def test_a_release_that_draws_first_or_charges_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = synthesizer.charge
+
+    def twice(*given: Any) -> None:
+        honest(*given)
+        honest(*given)
+
+    for planted, expected in ((twice, (2, False)), (lambda *_: None, (0, True))):
+        monkeypatch.setattr(synthesizer, "charge", planted)
+        with drawing.recorded(drawing.Recording()) as recording:
+            synthetic_table(Ledger())
+        assert (recording.charges, recording.early_draws > 0) == expected
