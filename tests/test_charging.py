@@ -483,7 +483,7 @@ NO_RELEASE = {
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
     "federated/sums/holder.py": "adds shares, and has the name of something that draws",
 }
-# Hand the file of the account on; tests/serve looks at what is in it.
+# Hand the file of the account on; tests/attacks/test_web_pages.py looks at what is in it.
 HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/private_tables.py:make"}
 HANDED_ON |= {"serve/private_tables.py:account"}
 

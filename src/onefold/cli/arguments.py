@@ -370,6 +370,9 @@ def add_noise_options(
     add_label_options(group)
 
 
+NOT_COUNTED = "Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows."
+
+
 def add_ledger(group: Any) -> None:
     """The account that a release is entered in."""
     what = "ledger in which the release is entered before it is made; made by onefold ledger new"
@@ -401,11 +404,12 @@ def check_person_options(person: str | None, rows_per_person: int | None) -> Non
         raise InvalidInputError("--person COL and --rows-per-person K go together")
 
 
-def promise_in_words(guarantee: Any) -> list[str]:
-    """The guarantee in sentences, and what an attacker can be sure of: the unit, a record, and a person."""
+def promise_in_words(guarantee: Any, ledger: str | None = "counted") -> list[str]:
+    """The guarantee in sentences, what an attacker can be sure of, and that nothing was counted, if so."""
     covered = [] if guarantee.person is None else ["person"]
     units = dict.fromkeys((guarantee.unit if guarantee.unit != "label" else "record", "record", *covered))
-    return [str(guarantee), *(guarantee.odds(unit) for unit in units)]
+    uncounted = [NOT_COUNTED] if ledger is None and guarantee.holds else []
+    return [str(guarantee), *(guarantee.odds(unit) for unit in units), *uncounted]
 
 
 def add_label_options(group: Any) -> None:

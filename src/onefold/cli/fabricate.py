@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     file = write_private_table(args.out, columns, promise, schema)
     result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
-    words += shared.promise_in_words(maker.guarantee_)
+    words += shared.promise_in_words(maker.guarantee_, args.ledger)
     if schema is not None:
         words.append(BETTER)
     result |= {"promise": promise}

@@ -418,7 +418,7 @@ def _run_private(args: argparse.Namespace, out: str, own: dict[str, Any]) -> int
         f"{model.classes_.size} classes: fitted to private {method} in {result['seconds']:.2f} s",
         *quality,
         f"model written to {out}, its guarantee to {promise}",
-        *shared.promise_in_words(model.guarantee_),
+        *shared.promise_in_words(model.guarantee_, args.ledger),
     ]
     if args.report is not None:
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})

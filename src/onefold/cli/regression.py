@@ -230,7 +230,7 @@ def _run_private(args: argparse.Namespace, out: str) -> int:
         f"noise in it is {low:.4g} to {high:.4g}",
         quality,
         f"model written to {out}, its guarantee to {promise}",
-        *shared.promise_in_words(model.guarantee_),
+        *shared.promise_in_words(model.guarantee_, args.ledger),
     ]
     if args.report is not None:
         # The digest of the table would tell whoever has a copy that this is the one.

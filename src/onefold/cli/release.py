@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> int:
         result, words = _keep_classifier(table, args.keep_classifier, args.label, args.out, args.quiet)
     else:
         made = _release(table, declared, noise, labels, args.rows_per_person, args.ledger, args.quiet)
-        result, words = _published(table, made, args.out, schema)
+        result, words = _published(table, made, args.out, schema, args.ledger)
         if args.report is not None:
             title = f"Released table {Path(args.out).name}"
             words.append(reports.written(args.report, reports.table_report(args, title, result)))
@@ -426,7 +426,7 @@ def _forecast(made: TableRelease, codec: TableCodec, noise: NoiseAmount) -> Priv
     )
 
 
-def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -> Told:
+def _published(table: MixedTable, made: Made, out: str, schema: Schema | None, ledger: str | None) -> Told:
     """Write the released table and its guarantee, and say what it promises."""
     release = made.release
     promise = {"lam": made.lam, **release.to_dict()}
@@ -444,7 +444,8 @@ def _published(table: MixedTable, made: Made, out: str, schema: Schema | None) -
         values = release.columns | labels
         columns = {known.name: values[known.name] for known in schema.fields if known.name in values}
     rows = len(next(iter(release.columns.values())))
-    words = [f"lam {made.lam:.4g}", *shared.promise_in_words(release.guarantee), *release.in_words()]
+    promised = shared.promise_in_words(release.guarantee, ledger)
+    words = [f"lam {made.lam:.4g}", *promised, *release.in_words()]
     return _told(columns, rows, promise, words, out, schema)
 
 

@@ -188,7 +188,7 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
     """Write what was asked for, and tell it: privacy first."""
     promise = maker.guarantee_
     result: dict[str, Any] = {"holds": promise.holds, "promise": promise.to_dict()}
-    words = [*shared.promise_in_words(promise), ""]
+    words = [*shared.promise_in_words(promise, args.ledger), ""]
     with busy("drawing rows", args.quiet):
         made = maker.sample(MOCK_ROWS if args.mock and args.rows is None else args.rows)
         quality = maker.quality_

@@ -185,7 +185,7 @@ def run_source(args: argparse.Namespace) -> int:
     words = [f"source written to {args.out}", *_classes_in_words(source, noise, schema)]
     if promise.neighbours == "replace" and promise.person is None:  # else the number of rows is private
         result["rows"] = len(given["y"]) if schema is None else rows.n_rows
-    words += shared.promise_in_words(promise)
+    words += shared.promise_in_words(promise, args.ledger)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
 

@@ -322,7 +322,7 @@ def run_contribute(args: argparse.Namespace) -> int:
     }
     words = [
         this.in_words,
-        *shared.promise_in_words(promise),
+        *shared.promise_in_words(promise, "counted" if again else args.ledger),
         "",
         f"message of {site} written to {sent} ({len(message)} bytes); {_readable(this)}",
     ]
@@ -330,8 +330,6 @@ def run_contribute(args: argparse.Namespace) -> int:
         words.append(
             "It is the one that was made before in this round: nothing was read and nothing charged."
         )
-    elif args.ledger is None:
-        words.append("Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows.")
     show(result, words, as_json=args.json, quiet=args.quiet)
     return 0
 
