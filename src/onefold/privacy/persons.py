@@ -104,8 +104,6 @@ def person_texts(person: Any) -> list[str]:
 def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
     """Texts or numbers, and which of them are somebody."""
     names = column_array(person)
-    if names.dtype.kind in "US" and not isinstance(person, np.ndarray):
-        names = np.array(person, dtype=object)  # beside texts, numpy makes texts of numbers and of NaN
     if names.shape != (n_rows,) or names.dtype.kind not in "OUSiufb":
         raise InvalidInputError("person must be a column of texts or numbers, one for each row")
     if names.dtype.kind == "O":

@@ -23,6 +23,7 @@ from onefold.report.forecast import of_records
 from onefold.serve.forecast import DELTA, check_wish, curve, entry_noise
 from onefold.serve.open_tables import OpenTable
 from onefold.tables import Schema, read_table, write_table
+from onefold.tables.cells import unguarded
 
 __all__ = ["FILES", "account", "account_file", "declared", "forecast", "make"]
 
@@ -187,7 +188,8 @@ def _verdict(guarantee: Guarantee, unit: str) -> list[str]:
 
 def _first_rows(path: Path) -> list[list[str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        return list(islice(csv.reader(file), 1, ROWS_SHOWN + 1))
+        rows = islice(csv.reader(file), 1, ROWS_SHOWN + 1)
+        return [[unguarded(cell) for cell in row] for row in rows]
 
 
 def _write_json(path: Path, plain: Any) -> None:

@@ -94,10 +94,10 @@ def scan(
     Notes
     -----
     Of a CSV file are told: the delimiter (comma, semicolon, tab or bar; the one that cuts most of the first
-    lines into as many cells as the header), and the encoding (UTF-8; UTF-16 by its byte-order mark; otherwise
-    Windows-1252, with a warning). Cells in quotes may hold delimiters and line ends. Blank lines are skipped,
-    and so are delimiters at the end of a line that no cell follows. A line with too few or too many cells is
-    an error.
+    lines into as many cells as the header), and the encoding (UTF-8, or UTF-16 by its byte-order mark; bytes
+    that are no UTF-8 are read as Windows-1252, with a warning). Cells in quotes may hold delimiters and line
+    ends. Blank lines are skipped, and so are delimiters at the end of a line that no cell follows. A line
+    with too few or too many cells is an error.
     """
     with open_table(path) as source:
         if columns is not None:

@@ -456,8 +456,7 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         files. Or a :class:`DatabaseAddress`, or its text.
     private : bool, default=False
         Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
-        that something is said. Delimiter and encoding follow from its header and byte-order mark; bytes that
-        are no UTF-8 are read as Windows-1252, one by one.
+        that something is said. Its delimiter follows from its header alone.
 
     Returns
     -------
