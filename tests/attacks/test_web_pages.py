@@ -192,7 +192,7 @@ def test_every_release_is_one_event_that_is_there_before_noise(
 
 
 def test_a_limit_holds_and_what_is_refused_is_not_made(user: Any, ledger: Path) -> None:
-    ledger.parent.mkdir()
+    ledger.unlink()
     Ledger(limit_epsilon=2.0).save(ledger)
     given = asked(user, None, "record")
     where = f"/api/table/{given['id']}"
@@ -200,6 +200,18 @@ def test_a_limit_holds_and_what_is_refused_is_not_made(user: Any, ledger: Path) 
     refused = user.post(f"{where}/make", json=given["about"])
     assert refused.status_code == 400
     assert "the limit is 2" in refused.json()["error"]
+    assert user.get(f"{where}/files/private-table.csv").status_code == 404
+
+
+def test_an_account_that_vanishes_is_missed_and_not_begun_anew(user: Any, ledger: Path) -> None:
+    given = asked(user, None, "record")
+    where = f"/api/table/{given['id']}"
+    assert user.post(f"{where}/make", json=given["about"]).status_code == 200
+    ledger.rename(ledger.with_suffix(".elsewhere"))
+    for answer in (user.get("/api/offer"), user.post(f"{where}/make", json=given["about"])):
+        assert answer.status_code == 400
+        assert "there is no ledger" in answer.json()["error"]
+    assert not ledger.exists()
     assert user.get(f"{where}/files/private-table.csv").status_code == 404
 
 

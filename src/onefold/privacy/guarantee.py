@@ -355,7 +355,9 @@ class Guarantee:
             pairs["replaced"] = pairs["record"]
         if self.neighbours != other.neighbours:
             pairs["person"] = None  # stated under one relation, which is not that of the other part
-        unit = min(self.unit, other.unit, key=ALL_UNITS.index)
+        # Labels alone do not stand for records that were released as well.
+        units = {self.unit, other.unit} - {"label"} or {"label"}
+        unit = min(units, key=ALL_UNITS.index)
         untouched = (self.untouched_entries, other.untouched_entries)
         sensitivity, conditions = _assumed(self, other, unit)
         names = [name for part in both for name in part.mechanism.split(" / ") if name]

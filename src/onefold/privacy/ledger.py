@@ -213,6 +213,10 @@ class Ledger:
         BudgetExceededError
             If the limit would be exceeded; nothing is then entered.
         """
+        self.spend(self._event_of(guarantee, name, count))
+
+    def _event_of(self, guarantee: Guarantee, name: str, count: int = 1) -> Event:
+        """Return what the ledger counts of a guarantee."""
         refuse_void(guarantee)
         rows, labels = _spent(guarantee, self.unit, self.neighbours)
         epsilon, delta = rows[0] + labels[0], min(1.0, rows[1] + labels[1])
@@ -222,19 +226,17 @@ class Ledger:
         family: dict[str, Any] = {}
         if mu is not None:
             family = {"family": "gaussian", "noise_multiplier": 1 / mu, "beside": labels}
-        self.spend(
-            Event(
-                name,
-                self.unit,
-                epsilon,
-                delta,
-                guarantee.mechanism,
-                count,
-                neighbours=self.neighbours,
-                labels="not covered" if guarantee.labels is None else "counted",
-                conditions=assumptions(guarantee),
-                **family,
-            )
+        return Event(
+            name,
+            self.unit,
+            epsilon,
+            delta,
+            guarantee.mechanism,
+            count,
+            neighbours=self.neighbours,
+            labels="not covered" if guarantee.labels is None else "counted",
+            conditions=assumptions(guarantee),
+            **family,
         )
 
     def _refuse(self, guarantee: Guarantee) -> NoReturn:
@@ -494,7 +496,8 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
     Raises
     ------
     BudgetExceededError
-        If the limit would be exceeded; nothing is then entered, and nothing may be released.
+        If a limit would be exceeded: nothing may be released. Nothing is then entered either, unless others
+        spend on one of several ledgers at the same moment.
 
     See Also
     --------
@@ -512,9 +515,12 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
     if ledger is None:
         return
     check_parameter("ledger", ledger, LEDGER)
-    # All are opened before one of them counts: a missing file must not cost the others anything.
-    for each in [one if isinstance(one, Ledger) else Ledger.load(one) for one in _each(ledger)]:
-        each.spend_guarantee(guarantee, name)
+    # All are opened and asked before one of them counts: a refusal must not cost the others anything.
+    accounts = [one if isinstance(one, Ledger) else Ledger.load(one) for one in _each(ledger)]
+    for account in accounts:
+        account._check([*account.events, account._event_of(guarantee, name)])
+    for account in accounts:
+        account.spend_guarantee(guarantee, name)
 
 
 def all_of(*ledgers: AnyLedger) -> AnyLedger:
@@ -563,7 +569,8 @@ def _mu(guarantee: Guarantee, unit: str, neighbours: str, pair: Pair) -> float |
     if not guarantee.mu or apart or not (DELTA.accepts(delta) and EPSILON.accepts(epsilon)):
         return None
     widest = "record" if guarantee.person is None else "person"
-    return guarantee.mu if (unit, neighbours) == (widest, guarantee.neighbours) else mu_of(epsilon, delta)
+    stated = guarantee.mu if (unit, neighbours) == (widest, guarantee.neighbours) else 0.0
+    return max(stated, mu_of(epsilon, delta))  # the pair is what was promised, whatever mu says
 
 
 def _of_person(guarantee: Guarantee, neighbours: str) -> Pair:
@@ -594,6 +601,10 @@ def _locked(path: Path) -> Iterator[None]:
     if holder in LOCKED:
         raise InvalidInputError(
             f"{path} is open in a block of Ledger.shared: spend on the ledger of that block, not on the file"
+        )
+    if path.is_file() and path.stat().st_nlink > 1:  # the other name would keep what was spent until now
+        raise InvalidInputError(
+            f"{path}: the file has a second name (a hard link): remove it, or copy instead"
         )
     with file_lock(path):
         LOCKED.add(holder)

@@ -98,6 +98,7 @@ def create_app(
                 await asyncio.sleep(SWEEP_SECONDS)
                 pages.tables.sweep()
 
+        private_tables.open_account(pages.ledger)
         sweeper = asyncio.ensure_future(sweep())
         try:
             yield

@@ -25,7 +25,7 @@ from onefold.serve.open_tables import OpenTable
 from onefold.tables import Schema, read_table, write_table
 from onefold.tables.cells import unguarded
 
-__all__ = ["FILES", "account", "account_file", "declared", "forecast", "make"]
+__all__ = ["FILES", "account", "account_file", "declared", "forecast", "make", "open_account"]
 
 GAPS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "?")  # the same for every table: none is learned
 # What the page shows of a column and a person confirms; of everything else that was found in the rows nothing
@@ -84,12 +84,16 @@ def account_file() -> Path:
     return Path(base) / "onefold" / "serve.ledger"
 
 
-def account(ledger: Path) -> dict[str, Any]:
-    """The ledger of the pages, and what was spent in it; one is made where there is none."""
+def open_account(ledger: Path) -> None:
+    """Make the ledger of the pages where there is none: once, so that one that vanishes is missed."""
     if not ledger.exists():
         make_folder(ledger.parent)
         with suppress(InvalidInputError):  # another program has made it meanwhile
             Ledger().save(ledger)
+
+
+def account(ledger: Path) -> dict[str, Any]:
+    """The ledger of the pages, and what was spent in it."""
     lines = str(Ledger.load(ledger)).split("\n")
     return {"file": str(ledger), "spent": [line for line in lines if not line.startswith(" ")]}
 
@@ -132,7 +136,6 @@ def make(
     if not isinstance(ground, str) or not ground.strip():
         raise InvalidInputError("say from where you know the columns: a code book, a law, a form")
     schema = schema.confirm(known, ground=ground.strip(), by=getuser())
-    account(ledger)
     with trial.at_work(), trial.told_by_name():
         for name in FILES:  # the guarantee of an earlier table must never lie beside another one
             (trial.root / name).unlink(missing_ok=True)
