@@ -12,7 +12,6 @@ from onefold.fabrication.pair_tables import TableCounts
 
 __all__ = ["TableQuality", "expected_errors", "judge_rows"]
 
-POOR = 0.2  # share of rows in a wrong cell of a single column
 ABSOLUTE = math.sqrt(2.0 / math.pi) / 2.0  # half the mean size of a standard Gaussian variable
 
 
@@ -47,7 +46,7 @@ class TableQuality:
     About 1000 rows; columns follow a tree of pairs.
     Single columns: 2 in 100 rows are expected in a wrong cell by noise, 1 by drawing (age is the worst).
     Pairs of columns: 5 in 100 rows are expected in a wrong cell by noise, 2 by drawing.
-    Fine for single columns, pairs of columns and simple models; not for rare combinations.
+    Rows keep single columns and pairs of columns up to these errors, and no rare combinations.
     """
 
     n_rows: int
@@ -95,14 +94,11 @@ class TableQuality:
                 f"Pairs of columns: {_of_hundred(self.pairs[1])} in 100 rows are expected in a wrong cell by "
                 f"noise, {_of_hundred(self.pairs[0])} by drawing."
             )
-        if expected > POOR:
-            lines.append("Poor for single columns already: there are few rows for this epsilon.")
-        elif self.structure == "independent":
-            lines.append("Fine for single columns; not for how columns depend on each other.")
-        else:
-            lines.append(
-                "Fine for single columns, pairs of columns and simple models; not for rare combinations."
-            )
+        lines.append(
+            "Rows keep single columns up to these errors, and not how columns depend on each other."
+            if self.structure == "independent"
+            else "Rows keep single columns and pairs of columns up to these errors, and no rare combinations."
+        )
         return "\n".join(lines)
 
 

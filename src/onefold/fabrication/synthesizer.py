@@ -122,7 +122,7 @@ class TableSynthesizer(BaseEstimator):
     *Many columns.* Up to 60 columns are counted in all pairs; of more, those that stand close to each other
     in the schema, 1770 pairs in all. A label with more than 20 classes, or a number, is a column like others.
 
-    *Use.* Fine for single columns, pairs of columns and simple models; not for rare combinations.
+    *Use.* Single columns, pairs of columns and simple models; not rare combinations.
 
     References
     ----------
