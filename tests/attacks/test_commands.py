@@ -9,10 +9,14 @@ import csv
 import itertools
 import os
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from onefold.cli.app import main
@@ -48,7 +52,7 @@ COMMANDS = {
     "fit": ("add-remove", "fit --out m.onefold --report p.html"),
     "fit a number": ("add-remove", "fit --label pulse --out m.onefold --report p.html"),
     "synthesize": ("add-remove", "synthesize --out s.csv --report p.html"),
-    "synthesize to Parquet": ("add-remove", "synthesize --out s.parquet"),
+    "synthesize into Parquet": ("add-remove", "synthesize --out s.parquet"),
     "transfer source": ("add-remove", "transfer source --out s.onefold"),
     "transfer source of rows": ("replace", f"transfer source --method noise {ROWS} --out s.onefold"),
     "transfer source of smooth rows": (
@@ -63,6 +67,14 @@ COMMANDS = {
     "transfer source per person": ("add-remove", "transfer source --unit person --out s.onefold"),
     "fabricate per person": ("replace", "fabricate --unit person --label-epsilon 1 --out f.csv"),
     "release": ("replace", "release --label-epsilon 1 --out r.csv --report p.html"),
+    "fit a number by moments": ("add-remove", "fit --label pulse --method moments --out m.onefold --json"),
+    "fit a number per person": ("add-remove", "fit --label pulse --unit person --out m.onefold"),
+    "fit a Parquet file": ("add-remove", "fit --method tables --out m.onefold --json"),
+    "synthesize a Parquet file": ("add-remove", "synthesize --out s.csv --json"),
+    "synthesize an NPZ file": ("add-remove", "synthesize --unit person --out s.npz"),
+    "release a Parquet file": ("replace", "release --label-epsilon 1 --out r.parquet --json"),
+    "transfer source of an NPZ file": ("add-remove", "transfer source --out s.onefold --json"),
+    "synthesize a database": ("add-remove", "synthesize --out s.csv"),
 }
 
 
@@ -145,11 +157,30 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(command: list[str], rows: list[list[str]], schema: Path, folder: Path) -> dict[str, bytes]:
+def written(rows: list[list[str]], source: str, folder: Path) -> str:
+    """Write a table as texts, and return what a command in the folder calls it."""
+    if source == "database":
+        with closing(sqlite3.connect(folder / "data.sqlite")) as base, base:
+            base.execute(f"create table data ({', '.join(HEADER)})")
+            base.executemany(f"insert into data values ({', '.join('?' * len(HEADER))})", rows)
+        return "sqlite:///data.sqlite#data"
+    columns = {name: [row[place] for row in rows] for place, name in enumerate(HEADER)}
+    if source == "Parquet":
+        pq.write_table(pa.table(columns), folder / "data.parquet")
+    elif source == "NPZ":
+        np.savez(folder / "data.npz", **{name: np.array(cells) for name, cells in columns.items()})
+    else:
+        with (folder / "data.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([HEADER, *rows])
+    return f"data.{source.lower()}"
+
+
+def run(
+    command: list[str], rows: list[list[str]], schema: Path, folder: Path, source: str = "CSV"
+) -> dict[str, bytes]:
     """Run a command on a table and return all that it wrote, printed lines included."""
     folder.mkdir()
-    with (folder / "data.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([HEADER, *rows])
+    data = written(rows, source, folder)
     words = [*command, "--schema", str(schema), "--epsilon", "1"]
     place = 2 if command[0] in ("transfer", "federate") else 1
     here = Path.cwd()
@@ -157,18 +188,16 @@ def run(command: list[str], rows: list[list[str]], schema: Path, folder: Path) -
     try:
         if command[0] == "federate":
             assert main(["federate", "init", "--sites", "north", "--insecure"]) == 0
-        assert main([*words[:place], "data.csv", *words[place:]]) == 0
+        assert main([*words[:place], data, *words[place:]]) == 0
     finally:
         os.chdir(here)
     # fit.json is for the site itself, which fits again with it: its paths and its number of rows.
-    paths = [
-        path for path in folder.rglob("*") if path.is_file() and path.name not in ("data.csv", "fit.json")
-    ]
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.stem not in ("data", "fit")]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def without_seconds(printed: str) -> bytes:
-    return re.sub(r"in [0-9.]+ s", "in some time", printed).encode()
+    return re.sub(r'in [0-9.]+ s|"seconds": [0-9.]+', "in some time", printed).encode()
 
 
 def differences(
@@ -177,6 +206,7 @@ def differences(
     """Return (odd record, file) for every file that is not the one of an ordinary record in its place."""
     neighbours, line = COMMANDS[name]
     command = line.split()
+    source = next((kind for kind in ("Parquet", "NPZ", "database") if f" {kind}" in name), "CSV")
     rows = records()
     odd_records = ODD_RECORDS | (ODD_PERSONS if neighbours == "add-remove" else {})
     tables = {case: [*rows[1:30], odd, *rows[30:]] for case, odd in odd_records.items()}
@@ -186,8 +216,9 @@ def differences(
     ordinary = [*rows[1:30], rows[0], *rows[30:]]
     for case, table in {"ordinary": ordinary, "ordinary again": ordinary, **tables}.items():
         randomness.restart()
-        results[case] = run(command, table, schema, folder / case)
-        results[case]["printed"] = without_seconds(capsys.readouterr().out)
+        results[case] = run(command, table, schema, folder / case, source)
+        printed = capsys.readouterr()
+        results[case] |= {"printed": without_seconds(printed.out), "said": without_seconds(printed.err)}
     expected = results.pop("ordinary")
     assert results.pop("ordinary again") == expected, "the comparison itself is not repeatable"
     return {
