@@ -485,7 +485,7 @@ NO_RELEASE = {
 }
 # Hand the file of the account on; tests/attacks/test_web_pages.py looks at what is in it.
 HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/private_tables.py:make"}
-HANDED_ON |= {"serve/private_tables.py:account"}
+HANDED_ON |= {"serve/private_tables.py:account", "serve/private_tables.py:open_account"}
 
 
 @pytest.fixture(scope="module")

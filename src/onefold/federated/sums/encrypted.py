@@ -199,7 +199,7 @@ class EncryptedSum:
             read under that name.
         ledger : Ledger, path or None, default=None
             Account of what was spent on the same rows. Each of several rounds under one promise is charged
-            for its own noise.
+            for its own noise; a round whose guarantee is void is refused.
         random_state : None, int or Generator, default=None
             Source of the noise. A seed is for tests only, and makes the guarantee void.
 
@@ -217,9 +217,8 @@ class EncryptedSum:
                 return self._kept(kept)
             self._scheme.require()
             plain = self._checked(vector)
+            charge(ledger, contract.cost.seeded(random_state), f"encrypted sum {contract.round_id}")
             if contract.noise:
-                if ledger is not None:
-                    charge(ledger, contract.cost, f"encrypted sum {contract.round_id}")
                 plain = plain + draw_shares(contract.blocks, contract.least_adding, random_state)
             message = self._message(site, plain, key, seeded=contract.noise and random_state is not None)
             write_whole(kept, message)

@@ -93,7 +93,8 @@ class KnownKeys:
         }
 
     def _check(self, contract: SumContract, digests: dict[str, str]) -> None:
-        listed = contract.keys.get(self._name)
+        # Names that differ in capitals only are one name, as in a contract.
+        listed = {name.lower(): key for name, key in contract.keys.items()}.get(self._name.lower())
         if listed is not None and self._key is None:
             raise InvalidInputError(
                 f"the contract has a key of {self._name} (fingerprint {listed.fingerprint}), and no key was "
@@ -104,11 +105,13 @@ class KnownKeys:
                 f"the contract has another key of {self._name} (fingerprint {listed.fingerprint}) than its "
                 f"own ({self._key.public.fingerprint}): give the right key, or take no part: another reads"
             )
+        known = {name.lower(): digest for name, digest in digests.items()}
         for name, key in contract.keys.items():
-            if digests.get(name, key.digest) != key.digest:
+            earlier = known.get(name.lower(), key.digest)
+            if earlier != key.digest:
                 raise InvalidInputError(
                     f"the contract has another key of {name} (fingerprint {key.fingerprint}) than the known "
-                    f"one ({digests[name][:32]}): ask {name}; if it has a new key, delete its line in "
+                    f"one ({earlier[:32]}): ask {name}; if it has a new key, delete its line in "
                     f"{self.path}"
                 )
 
