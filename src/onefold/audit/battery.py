@@ -38,6 +38,7 @@ from onefold.audit.epsilon import (
 )
 from onefold.audit.intervals import CONFIDENCE, epsilon_from_rates, lower_limit, upper_limit
 from onefold.exceptions import OnefoldError
+from onefold.privacy.terms import shown
 
 __all__ = ["AttackFinding", "AttackTarget", "attack", "lower_bound"]
 
@@ -164,7 +165,7 @@ class AttackFinding:
         bound = "" if self.bound is None else f"at least {self.bound:.3f}"
         verdict = "ok" if self.passed else "FAILED"
         return (
-            f"{self.target:<26} {self.unit:<7} {self.check:<17} claimed {self.epsilon:<7.4g} {bound:<15} "
+            f"{self.target:<26} {self.unit:<7} {self.check:<17} claimed {shown(self.epsilon):<7} {bound:<15} "
             f"{verdict:<7} {self.words}"
         ).rstrip()
 

@@ -11,6 +11,7 @@ right guesses cannot be much more frequent than wrong ones, and because the coin
 of one run count like as many trials.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -117,8 +118,9 @@ class EpsilonAudit:
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
         given = "two datasets as given, not checked to be neighbours"
         unit = given if self.unit == "unchecked" else self.unit
+        least = math.floor(1e3 * self.epsilon_lower) / 1e3  # no more than was shown
         found = (
-            f"epsilon is at least {self.epsilon_lower:.3f} (delta {self.delta:g}, unit: {unit}), confidence "
+            f"epsilon is at least {least:.3f} (delta {self.delta:g}, unit: {unit}), confidence "
             f"{self.confidence:g}; {self.method}, looking at the {self.statistic} ({counts})."
         )
         smaller = "any smaller claim for this unit is false"

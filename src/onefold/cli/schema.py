@@ -140,8 +140,11 @@ def run_confirm(args: argparse.Namespace) -> int:
     except InvalidInputError as error:
         raise InvalidInputError(f"{args.file}: {error}") from None
     found.save(args.file)
-    result = {"schema": args.file, **_summary(found)}
-    lines = [f"confirmed and written to {args.file}. {_marks(found)} Guarantees will quote the ground."]
+    new = [known for known, old in zip(found.fields, schema.fields, strict=True) if known != old]
+    agreed = {known.name: known.contract() for known in new}  # all of it, so that nothing is confirmed unseen
+    result = {"schema": args.file, "agreed": agreed, **_summary(found)}
+    lines = [printable(json.dumps(entry, ensure_ascii=False)) for entry in agreed.values()]
+    lines += [f"confirmed and written to {args.file}. {_marks(found)} Guarantees will quote the ground."]
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
 

@@ -13,6 +13,7 @@ import numpy as np
 from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.terms import shown
 from onefold.report.displays._display import AMBER, INK, SLATE, TEAL, new_figure, shortened
 
 if TYPE_CHECKING:
@@ -160,12 +161,12 @@ def curve_figure(curve: Curve, title: str, errors: dict[str, Any] | None = None,
 def _label_epsilons(axes: Any, curve: Curve, void: bool) -> None:
     """Add a second axis on top of the lower part: epsilon per record."""
     top = axes.secondary_xaxis("top")
-    shown = curve.strengths[:: max(1, len(curve.strengths) // 6)]
-    top.set_xticks([strength.lam for strength in shown], [f"{strength.epsilon:.2g}" for strength in shown])
+    some = curve.strengths[:: max(1, len(curve.strengths) // 6)]
+    top.set_xticks([strength.lam for strength in some], [shown(strength.epsilon, 2) for strength in some])
     top.minorticks_off()
     top.tick_params(labelsize=8)
     text = "VOID, ranges were taken from the data: " * void
-    top.set_xlabel(f"{text}epsilon per record at delta {shown[0].delta:g}; labels not covered", fontsize=8)
+    top.set_xlabel(f"{text}epsilon per record at delta {some[0].delta:g}; labels not covered", fontsize=8)
 
 
 def write_curve(

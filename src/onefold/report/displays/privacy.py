@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.terms import shown
 from onefold.report.displays._display import (
     AMBER,
     INK,
@@ -117,11 +118,13 @@ class PrivacyUtilityDisplay(Display):
         """
         told = [
             f"{name} "
-            + ", ".join(f"{score:.3f} at {e:.3g}" for e, score in zip(self.epsilons, scores, strict=True))
+            + ", ".join(
+                f"{score:.3f} at {shown(e, 3)}" for e, score in zip(self.epsilons, scores, strict=True)
+            )
             for name, scores in self.scores.items()
         ]
         told += [f"{name} {score:.3f}" for name, score in self.references.items()]
-        here = "" if self.marked is None else f" This release is at epsilon {self.marked:.4g}."
+        here = "" if self.marked is None else f" This release is at epsilon {shown(self.marked)}."
         return f"{self.measure.capitalize()} against epsilon per {self.unit}: {'; '.join(told)}.{here}"
 
     def _draw(self, axes: Any) -> None:
@@ -153,7 +156,7 @@ class PrivacyUtilityDisplay(Display):
         if self.marked is not None:
             axes.axvline(self.marked, color=AMBER, linewidth=2, alpha=0.6, label="this release", zorder=1)
         axes.set_xscale("log")
-        axes.set_xticks(self.epsilons, [f"{epsilon:.3g}" for epsilon in self.epsilons])
+        axes.set_xticks(self.epsilons, [shown(epsilon, 3) for epsilon in self.epsilons])
         axes.minorticks_off()
         axes.set_xlabel(f"epsilon per {self.unit}: left private, right useful")
         axes.set_ylabel(self.measure)
