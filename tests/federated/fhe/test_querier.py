@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.frames import pack_frame
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe import Client, Querier
 from onefold.federated.fhe.messages import EncryptedResult
@@ -59,19 +58,6 @@ def test_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
             save_archive(path, "secret key", about, {**others, **wrong})
             with pytest.raises(FileFormatError):
                 Querier.load(path)
-
-
-def test_key_file_of_version_0_1_loads(small, tmp_path) -> None:
-    path = tmp_path / "secret.key"
-    header = {"version": 2, "kind": "fhe-secret-key", "setting": [3, 4, 8, small.querier.key_id]}
-    keys = {"secret": small.querier._secret, "public": small.querier._public}
-    arrays = {name: np.frombuffer(key, dtype=np.uint8) for name, key in keys.items()}
-    path.write_bytes(pack_frame(header, arrays))
-    result = small.server.aggregate(small.messages(np.eye(3, 4, dtype=int)[:, None]))
-    assert np.array_equal(Querier.load(path).decrypt(result), small.querier.decrypt(result))
-    path.write_bytes(pack_frame({**header, "kind": "fhe-public-key"}, arrays))
-    with pytest.raises(FileFormatError, match="no secret key"):
-        Querier.load(path)
 
 
 def test_missing_key_file_is_refused_with_its_path(tmp_path) -> None:

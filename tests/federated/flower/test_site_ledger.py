@@ -76,7 +76,7 @@ def test_a_model_fitted_before_there_was_a_ledger_is_counted(site) -> None:
 
 def test_another_ledger_counts_besides_that_of_the_folder(site, tmp_path: Path) -> None:
     path = tmp_path / "all.json"
-    Ledger(limit_epsilon=1.2).save(path)
+    Ledger(limit_epsilon=1.2, how="basic").save(path)
     for _ in range(2):
         site.fit(X, Y, mechanism=NOISE, ledger=path)
     with pytest.raises(BudgetExceededError, match=r"epsilon would be 1\.5 per record, the limit is 1\.2"):
