@@ -515,9 +515,9 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> None:
     if ledger is None:
         return
     check_parameter("ledger", ledger, LEDGER)
-    # All are opened and asked before one of them counts: a refusal must not cost the others anything.
+    # All are opened, and the others asked, before the first counts: a refusal must not cost them anything.
     accounts = [one if isinstance(one, Ledger) else Ledger.load(one) for one in _each(ledger)]
-    for account in accounts:
+    for account in accounts[1:]:
         account._check([*account.events, account._event_of(guarantee, name)])
     for account in accounts:
         account.spend_guarantee(guarantee, name)
