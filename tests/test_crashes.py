@@ -348,7 +348,11 @@ def kill_twice(name: str, torn: bool, root: Path, stride: int) -> None:
             shutil.rmtree(folder)
 
 
-@pytest.mark.parametrize("name, torn", CASES)
+# A site writes in many steps, and each is killed twice.
+TWICE = [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] == "site")) for case in CASES]
+
+
+@pytest.mark.parametrize("name, torn", TWICE)
 def test_killed_at_every_step_and_soon_again(name, torn, memory):
     # The second time at two of the steps or so, others for each first one.
     kill_twice(name, torn, memory, stride=41 if name == "site" else 7)

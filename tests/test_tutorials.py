@@ -16,7 +16,7 @@ PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *HOWTO, DOCS / "all-of-onefold.md
 # Pages that start servers, and what they need.
 FEDERATIONS = {"federation": ("flwr",), "encrypted": ("flwr", "seal")}
 # The others take half a minute each.
-ALWAYS = ("private-classifier", "add-a-mechanism")
+ALWAYS = ("add-a-mechanism",)
 ENCODERS = {"encoder": ("onnx", "onnxruntime", "PIL", "tokenizers")}
 
 

@@ -120,7 +120,7 @@ def exact_delta(noise: BoundedFisherNoise, change: np.ndarray, epsilon: float) -
     )
 
 
-@pytest.mark.parametrize("ratio", [1.0, 4.0, 0.25])
+@pytest.mark.parametrize("ratio", [1.0, 4.0, pytest.param(0.25, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ["ward", "missing", "seen", "both"])
 def test_bounded_noise_states_what_the_worst_cell_loses(name: str, ratio: float) -> None:
     schema, delta = SCHEMAS[name], 0.05

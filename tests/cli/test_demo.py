@@ -49,6 +49,7 @@ def test_private_lines_cost_accuracy_and_state_their_guarantee(capsys) -> None:
         assert line["guarantee"]["n_owners"] == 5
 
 
+@pytest.mark.slow
 def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
     facts = demo(capsys, "--epsilon", "0.05", "--record-epsilon", "0.05")["facts"]
     assert facts["private_entry"]["accuracy"] < 0.7

@@ -121,7 +121,7 @@ def test_adversary_error_within_allowed_ranges_is_reached(table, declared, tmp_p
     assert promise["least_standard_errors"]["age"] == pytest.approx(7, rel=1e-8)
 
 
-@pytest.mark.parametrize("sampler", [[], ["--sampler", "float"]])
+@pytest.mark.parametrize("sampler", [[], pytest.param(["--sampler", "float"], marks=pytest.mark.slow)])
 def test_epsilon_within_allowed_ranges_is_kept(table, declared, tmp_path, capsys, sampler) -> None:
     """Wide ranges leave room for an epsilon; noise then has it, and keeps to the ranges."""
     out = tmp_path / "out.csv"

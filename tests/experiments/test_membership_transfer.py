@@ -54,6 +54,7 @@ def test_digits_experiment_runs_and_resumes(data_dir, capsys) -> None:
     assert (data_dir / "journal").read_text().splitlines() == lines
 
 
+@pytest.mark.slow
 def test_documented_strategy_runs_on_rows_of_another_width(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--tables", "2", "--methods", "documented", "--seeds", "1"]
     assert digits.main([*arguments, "--data-dir", str(data_dir)]) == 0
