@@ -1,6 +1,7 @@
 """Rows that belong to persons: which row is whose, and no more rows of a person than were declared."""
 
-from typing import Any
+import unicodedata
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from onefold.privacy.samplers import RandomState, byte_stream
 
 __all__ = ["SAME_PERSON", "kept_rows", "known_persons", "limit_rows", "person_codes", "person_texts"]
 
+FORMS: tuple[Literal["NFD", "NFKD"], ...] = ("NFD", "NFKD", "NFKD")
 # A row that went to another person would make that person drop one, and this one keep one more.
 SAME_PERSON = "changed rows stay with their persons: whom each row is about is taken as known"
 
@@ -21,7 +23,8 @@ def person_codes(person: Any, n_rows: int) -> Index:
     Parameters
     ----------
     person : array-like of shape (n_rows,)
-        Who each row is about: texts or numbers, none of them missing.
+        Who each row is about: texts or numbers, none of them missing. Capital letters, blanks and the codes
+        of a character make no other person.
     n_rows : int
         Number of rows.
 
@@ -97,8 +100,7 @@ def person_texts(person: Any) -> list[str]:
     >>> person_texts([7, "7.0 ", None])
     ['7', '7', '']
     """
-    texts = [_text(name) for name in column_array(person).astype(object).tolist()]
-    return ["" if text == "nan" else text for text in texts]
+    return [_text(name) for name in column_array(person).astype(object).tolist()]
 
 
 def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
@@ -114,12 +116,16 @@ def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
     if names.dtype.kind == "f":
         return names, ~np.isnan(names)
     if names.dtype.kind == "U":
-        return names, ~np.isin(names, ["", "nan"])
+        return names, names != ""
     return names, np.ones(n_rows, dtype=np.bool_)
 
 
 def _text(name: Any) -> str:
-    """Text of a cell, empty where it is missing: 1, 1.0, "1" and "1.0 " are the same person."""
+    """Text of a cell, empty where it is missing: 1, 1.0, "1" and "1.0 " are the same person.
+
+    So are names in other letters, blanks or codes of the same characters: two persons who are taken for one
+    are promised more than needed, one who is taken for two would be promised less.
+    """
     if name is None:
         return ""
     equal = name == name  # NaN and missing values of pandas are not
@@ -128,8 +134,13 @@ def _text(name: Any) -> str:
     text = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
     if isinstance(name, (float, np.floating)) and float(name).is_integer():
         text = str(int(name))
-    whole, point, zeros = text.strip().partition(".")
-    return whole if point and whole.lstrip("-").isdigit() and not zeros.strip("0") else text.strip()
+    if text.strip() == "nan":  # as NumPy writes a missing one; Nan is a name
+        return ""
+    for form in FORMS:  # compatibility caseless matching of Unicode
+        text = unicodedata.normalize(form, text).casefold()
+    text = " ".join(text.split())
+    whole, point, zeros = text.partition(".")
+    return whole if point and whole.lstrip("-").isdigit() and not zeros.strip("0") else text
 
 
 def limit_rows(person: Any, rows_per_person: int, random_state: RandomState = None) -> Index:
