@@ -55,6 +55,7 @@ def said(browser: Any, text: str) -> None:
 def opened(browser: Any, address: str, table: Path, label: str = "sick") -> list[Any]:
     """Give a file to the page and say which column has the classes; the rows about the columns."""
     browser.get(address)
+    seen(browser, "try")  # a file given before the page is shown is not noticed
     browser.find_element(By.ID, "file").send_keys(str(table))
     seen(browser, "found")
     if label:
@@ -138,6 +139,7 @@ def test_columns_that_nobody_knows_are_left_out(browser: Any, address: str, tabl
 
 def test_a_mistake_is_told_in_one_line(browser: Any, address: str, tmp_path: Path, table: Path) -> None:
     browser.get(address)
+    seen(browser, "try")
     bad = tmp_path / "bad.csv"
     bad.write_text("a,b\n1\n")
     browser.find_element(By.ID, "file").send_keys(str(bad))
@@ -169,6 +171,9 @@ def test_every_control_is_reached_by_tab_in_order_with_a_visible_focus(
 ) -> None:
     rows = opened(browser, address, table)
     assert len(rows) == 2
+    for row in rows:  # "make" is no control before a column is known
+        row.find_element(By.CSS_SELECTOR, "input[type=checkbox]").click()
+    WebDriverWait(browser, PATIENCE).until(lambda b: b.find_element(By.ID, "make").is_enabled())
     browser.execute_script("scrollTo(0, 0); document.querySelector('.skip').focus()")
     tall, seen_controls = [], []
     for _ in range(60):
