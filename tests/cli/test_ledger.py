@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 def test_new_writes_a_ledger_that_python_reads(tmp_path: Path, capsys) -> None:
     path = str(tmp_path / "l.json")
     assert main(["ledger", "new", path, "--epsilon", "3", "--delta", "1e-5", "--unit", "entry"]) == 0
-    assert "Limit: epsilon 3 per entry, delta 1e-05" in capsys.readouterr().out
+    assert "Limit: epsilon 3 per entry replaced, delta 1e-05" in capsys.readouterr().out
     ledger = Ledger.load(path)
     assert (ledger.limit_epsilon, ledger.limit_delta, ledger.unit, ledger.how) == (
         3.0,

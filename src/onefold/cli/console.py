@@ -27,6 +27,13 @@ UNPRINTABLE = re.compile(
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line, like every other error of the command."""
 
+    def parse_known_args(self, *given: Any, **more: Any) -> Any:
+        """Refuse what the part itself does not know, so that the error names the help of that part."""
+        namespace, unknown = super().parse_known_args(*given, **more)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
     def error(self, message: str) -> NoReturn:
         """Say what is wrong in one line and leave with code 2."""
         self.exit(2, f"onefold: error: {one_line(message)} (see {self.prog} --help)\n")

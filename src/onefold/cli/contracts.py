@@ -195,7 +195,8 @@ def private_schema(
         return without_person(schema)
     if schema.person is not None and schema.rows_per_person is None:
         raise InvalidInputError(
-            f"{args.schema}: a guarantee for persons needs rowsPerPerson, the most rows of one that count"
+            f'{args.schema}: a guarantee for persons needs "rowsPerPerson" under "onefold", the most rows '
+            "of one that count; --unit record promises nothing for persons"
         )
     return schema
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from getpass import getuser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ SHOWN_CATEGORIES = 6
 HEADERS = ("column", "type", "role", "values", "missing", "unit", "encoded as", "review")
 PUBLIC = (
     "Everything marked REVIEW was guessed from the rows of {data}, which must be public or synthetic. "
-    "Correct it in the file from what the columns mean, then run onefold schema confirm {out}: until then "
-    "commands that promise privacy refuse the schema."
+    "Correct it in the file from what the columns mean, then run {confirm} --public-source TEXT, or with "
+    "--column NAME --ground TEXT column by column: until then commands that promise privacy refuse it."
 )
 PRIVATE = (
     "Inferred from private rows: its ranges and categories give them away. It is for models without a "
@@ -114,7 +115,11 @@ def run_infer(args: argparse.Namespace) -> int:
         task = args.task or "auto"
         schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem, task=task)
     schema.save(out)
-    warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data, out=out)
+    warning = (
+        PRIVATE
+        if args.from_private
+        else PUBLIC.format(data=args.data, confirm=shlex.join(["onefold", "schema", "confirm", out]))
+    )
     result = {"schema": out, **_summary(schema), "warning": warning}
     words = [*_table(schema), f"{len(schema.fields)} columns proposed, written to {out}. {warning}"]
     show(result, words, as_json=args.json, quiet=args.quiet)
@@ -125,8 +130,8 @@ def run_confirm(args: argparse.Namespace) -> int:
     """Load, confirm, write, tell."""
     from onefold.tables import Schema
 
-    by_column = bool(args.column) and args.ground is not None and args.public_source is None
-    if not by_column and (args.public_source is None or args.column or args.ground is not None):
+    by_column = bool(args.column and args.ground and not args.public_source)
+    if not by_column and (not args.public_source or args.column or args.ground):
         raise InvalidInputError(
             "say which columns and on what ground: --column NAME --ground TEXT; all columns at once only by "
             "--public-source TEXT"
@@ -135,7 +140,7 @@ def run_confirm(args: argparse.Namespace) -> int:
     columns, ground = (args.column, args.ground) if by_column else (None, args.public_source)
     try:
         found = schema.confirm(columns, ground=ground, by=getuser() if args.by is None else args.by)
-    except KeyError:
+    except (KeyError, OSError):  # by the version of Python
         raise InvalidInputError("this account has no name: say who confirms it with --by NAME") from None
     except InvalidInputError as error:
         raise InvalidInputError(f"{args.file}: {error}") from None

@@ -129,9 +129,9 @@ class Ledger:
     >>> ledger.spend(Event("survey", "record", 1.5))
     >>> ledger.total()
     (1.5, 0.0)
-    >>> ledger.spend(Event("survey again", "record", 1.0))
+    >>> ledger.spend(Event("survey again", "record", 1.0))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    onefold.exceptions.BudgetExceededError: epsilon would be 2.5 per record, the limit is 2
+    onefold.exceptions.BudgetExceededError: epsilon would be 2.5 per record, the limit is 2 for one...
     """
 
     def __init__(
@@ -272,11 +272,13 @@ class Ledger:
         epsilon, delta = self._composed(events, self.how)
         if not delta <= most[1] or math.isinf(epsilon):
             raise BudgetExceededError(
-                f"delta would be {shown(added[1], 3)} per {self.unit}, the limit is {self.limit_delta:g}"
+                f"delta would be {shown(added[1], 3)} per {self.unit}, the limit is {self.limit_delta:g} "
+                f"for one {RELATIONS[self.neighbours]}"
             )
         if not epsilon <= most[0]:
             raise BudgetExceededError(
-                f"epsilon would be {shown(epsilon, 6)} per {self.unit}, the limit is {self.limit_epsilon:g}"
+                f"epsilon would be {shown(epsilon, 6)} per {self.unit}, the limit is {self.limit_epsilon:g} "
+                f"for one {RELATIONS[self.neighbours]}: ask for a smaller epsilon, or release nothing more"
             )
 
     @property
@@ -321,10 +323,11 @@ class Ledger:
 
     def __str__(self) -> str:
         n_releases = sum(event.count for event in self._events)
+        change = f"{self.unit} {RELATIONS[self.neighbours]}"
         lines = [f"Releases entered: {n_releases}. Spent, by {self.how} composition:", self.spent]
         if any(event.labels != "counted" for event in self._events):
             lines.append("Not in these numbers: the labels of releases that do not say 'labels counted'.")
-        limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {self.unit}"]
+        limits = [] if self.limit_epsilon is None else [f"epsilon {self.limit_epsilon:g} per {change}"]
         limits += [] if self.limit_delta is None else [f"delta {self.limit_delta:g}"]
         lines.append(f"Limit: {', '.join(limits) or 'none'}")
         return "\n".join([*lines, *(f"  {event}" for event in self._events)])

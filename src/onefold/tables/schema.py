@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -226,8 +227,8 @@ class Schema(TransformerMixin, BaseEstimator):
             shown = ", ".join(names[:SHOWN_NAMES])
             more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
             raise InvalidInputError(
-                f"{where}: nobody has confirmed what was guessed about {shown}{more}: "
-                f"correct it, then run onefold schema confirm {where} --column NAME --ground TEXT"
+                f"{where}: nobody has confirmed what was guessed about {shown}{more}: correct it, "
+                f"then run onefold schema confirm {shlex.quote(where)} --column NAME --ground TEXT"
             )
 
     def confirm(

@@ -260,7 +260,9 @@ def _check_method(args: argparse.Namespace) -> None:
         if getattr(args, name) not in (None, False):
             shown = f"--{name.replace('_', '-')}"
             if not moments:
-                raise InvalidInputError(f"{shown} is for --method moments, with --epsilon and --unit record")
+                raise InvalidInputError(
+                    f"{shown} is for --method moments, with --epsilon and --unit record or person"
+                )
             raise InvalidInputError(
                 f"{shown} is for --method rows: private moments leave once, and cover labels too"
             )
