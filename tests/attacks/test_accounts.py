@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onefold.exceptions import BudgetExceededError, InvalidInputError
-from onefold.privacy import Guarantee, Ledger
+from onefold.privacy import Event, Guarantee, Ledger
 from onefold.privacy.ledger import charge
 
 ONE = Guarantee("record", (1.0, 0.0), (1.0, 0.0), 3)
@@ -67,3 +67,29 @@ def test_of_several_accounts_none_counts_what_one_refuses(tmp_path: Path) -> Non
             charge(several, ONE, "release")
         assert not Ledger.load(roomy).events
         assert not Ledger.load(full).events
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"count": 10**400},
+        {"epsilon": 1e300, "count": 10},
+        {"family": "gaussian", "noise_multiplier": 1e200},
+        {"family": "gaussian", "noise_multiplier": 1e-200},
+        {"family": "laplace", "noise_multiplier": 1e-200, "coordinates": 10**400},
+    ],
+)
+def test_numbers_that_cannot_be_added_up_are_refused_in_one_line(odd: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="must be"):
+        Event("forged", "record", **({"epsilon": 1.0} | odd))
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+@pytest.mark.parametrize("family", ["gaussian", "laplace"])
+def test_the_largest_numbers_can_be_added_up(size: float, family: str) -> None:
+    largest: dict[str, Any] = {"count": 2**53, "coordinates": 2**53, "noise_multiplier": size}
+    ledger = Ledger()
+    ledger.spend(Event("huge", "record", 1e100, 1e-6, family=family, **largest))
+    assert ledger.total()[0] >= 0
+    assert ledger.total(delta=1e-5)[0] >= 0
+    assert "epsilon" in str(ledger)

@@ -20,7 +20,6 @@ from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.terms import (
     DELTA,
     DELTA_OR_ZERO,
-    POSITIVE,
     RELATIONS,
     UNITS,
     Pair,
@@ -42,6 +41,7 @@ PLD_TAIL = 1e-14
 SHARES = (1.0, 0.9, 0.5, 0.1)
 # Errors of float64 in sums of squares and exponentials are far below this.
 ROUNDING = 1 + 1e-12
+LARGEST = 1e100  # of an event: squares and sums of them are numbers still
 # What the numbers of an event say about the labels that were released with the rows.
 LABELS = ("counted", "not covered", "not stated")
 
@@ -119,13 +119,13 @@ class Event:
         "unit": OneOf(UNITS),
         "neighbours": OneOf(RELATIONS),
         "labels": OneOf(LABELS),
-        "epsilon": Number(at_least=0),
+        "epsilon": Number(at_least=0, at_most=LARGEST),
         "delta": DELTA_OR_ZERO,
         "atom": DELTA_OR_ZERO,
-        "count": Whole(1),
-        "coordinates": Whole(1),
+        "count": Whole(1, 2**53),
+        "coordinates": Whole(1, 2**53),
         "family": (OneOf(("laplace", "gaussian")), None),
-        "noise_multiplier": (POSITIVE, None),
+        "noise_multiplier": (Number(at_least=1 / LARGEST, at_most=LARGEST), None),
     }
 
     def __post_init__(self) -> None:
@@ -264,7 +264,7 @@ def _coins(events: Sequence[Event], families: Sequence[str]) -> list[Coin]:
 def _left(delta: float, coins: Sequence[Coin]) -> float:
     """Return what remains of the total ``delta``: 1 - (1 - delta) / product of (1 - delta_i)."""
     log_kept = math.fsum(count * math.log1p(-mass) for _, mass, count in coins)
-    return -math.expm1(math.log1p(-delta) - log_kept)
+    return -math.expm1(min(math.log1p(-delta) - log_kept, 700.0))  # far below 0 is below 0
 
 
 def _advanced(coins: Sequence[Coin], delta: float) -> float:
@@ -303,7 +303,8 @@ def _distributions(events: Sequence[Event], delta: float) -> float:
     largest = max((loss for loss, _ in losses), default=math.inf)
     total = math.fsum(loss * count for loss, count in losses)
     interval = max(PLD_INTERVAL, largest * 1e-5, total / FINEST_PLD)  # coarser for large losses
-    if not left > PLD_TAIL or largest > 500.0:
+    many = any(count > FINEST_PLD for _, count in losses)
+    if not left > PLD_TAIL or largest > 500.0 or many:
         return math.inf
     try:
         library: Any = require("dp_accounting.pld.privacy_loss_distribution", EXTRA)
