@@ -165,6 +165,36 @@ def test_useless_numbers_are_called_better_in_at_most_the_stated_share(rows: int
     assert max(called, absolute) <= most(runs, 0.025)
 
 
+@pytest.mark.parametrize("law", ["lognormal", "exponential", "mostly zero", "heavy tails"])
+@pytest.mark.parametrize("factor", [0.6, 0.9, 1.0, 1.1])
+def test_no_constant_is_called_better_whatever_the_law(law: str, factor: float) -> None:
+    """Below the mean of a skewed law absolute errors are smaller, and nothing was learned."""
+    rng, runs, rows = np.random.default_rng(9), 150, 200
+    draw = {
+        "lognormal": lambda n: rng.lognormal(0.0, 1.5, n),
+        "exponential": lambda n: rng.exponential(size=n),
+        "mostly zero": lambda n: (rng.random(n) < 0.1) * rng.lognormal(2.0, 1.0, n),
+        "heavy tails": lambda n: 1.0 + rng.standard_t(3, n),
+    }[law]
+    called = 0
+    for _ in range(runs):
+        mean, truth = draw(500).mean(), draw(rows)
+        guess = factor * mean + 0.05 * rng.normal(size=rows)
+        called += ": better than" in evaluate_numbers(guess, truth).verdict
+    assert called <= most(runs, 0.05)
+
+
+def test_numbers_that_few_rows_spoil_are_called_better_for_the_others() -> None:
+    rng = np.random.default_rng(10)
+    truth = rng.normal(size=400)
+    guess = truth + 0.1 * rng.normal(size=400)
+    guess[:3] += 40.0
+    assert (
+        "better than always predicting the median, except for few rows"
+        in evaluate_numbers(guess, truth).verdict
+    )
+
+
 def test_good_numbers_are_found_and_bad_ones_are_called_worse() -> None:
     rng, runs, good, bad = np.random.default_rng(7), 200, 0, 0
     for _ in range(runs):

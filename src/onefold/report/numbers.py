@@ -57,14 +57,14 @@ class NumberEvaluation:
         Number of rows with a known number.
     rmse, rmse_of_the_mean : float
         Root of the mean squared error, and that of always predicting the mean.
-    mean_absolute_error, absolute_error_of_the_mean : float
-        Mean of the absolute errors, and that of always predicting the mean.
+    mean_absolute_error, absolute_error_of_the_median : float
+        Mean of the absolute errors, and that of always predicting the median: no other number has less.
     r2 : float
         Share of the variance that is explained; NaN where all numbers are equal.
     r2_interval : tuple of float or None
         95 % interval of this share; None where rows depend on each other or say nothing.
     gain_interval : tuple of float or None
-        The same for how much smaller absolute errors are than those of the mean.
+        The same for how much smaller absolute errors are than those of the median.
     covered, level : float or None
         Share of the numbers inside their intervals, and the share that was aimed at.
     """
@@ -73,7 +73,7 @@ class NumberEvaluation:
     rmse: float
     rmse_of_the_mean: float
     mean_absolute_error: float
-    absolute_error_of_the_mean: float
+    absolute_error_of_the_median: float
     r2: float
     r2_interval: tuple[float, float] | None = None
     gain_interval: tuple[float, float] | None = None
@@ -85,7 +85,7 @@ class NumberEvaluation:
         """The measures beside the mean alone; none where there are no intervals."""
         if self.r2_interval is None or self.gain_interval is None:
             return []
-        gain = self.absolute_error_of_the_mean - self.mean_absolute_error
+        gain = self.absolute_error_of_the_median - self.mean_absolute_error
         return [
             Measure("R2", self.r2, self.r2_interval, 0.0),
             Measure("gain in absolute error", gain, self.gain_interval, 0.0),
@@ -153,10 +153,10 @@ def evaluate_numbers(
 
     guess, truth = (np.asarray(part, dtype=np.float64) for part in (predicted, observed))
     errors, constant = np.abs(guess - truth), float(truth.mean()) if mean is None else mean
-    of_the_mean = np.abs(constant - truth)
+    of_the_median = np.abs(np.median(truth) - truth)  # the mean is beaten by other constants in skewed laws
     squared, spread = float(np.mean(errors**2)), float(np.var(truth))
     interval = r2_interval(guess, truth, CONFIDENCE) if bounded else None
-    gain = None if interval is None else mean_interval(of_the_mean - errors, CONFIDENCE)
+    gain = None if interval is None else mean_interval(of_the_median - errors, CONFIDENCE)
     inside = None
     if ends is not None:
         low, high = (np.asarray(end, dtype=np.float64) for end in ends)
@@ -164,9 +164,9 @@ def evaluate_numbers(
     return NumberEvaluation(
         len(truth),
         math.sqrt(squared),
-        math.sqrt(float(np.mean(of_the_mean**2))),
+        math.sqrt(float(np.mean((constant - truth) ** 2))),
         float(np.mean(errors)),
-        float(np.mean(of_the_mean)),
+        float(np.mean(of_the_median)),
         1.0 - squared / spread if spread > 0.0 else math.nan,
         interval,
         gain,
@@ -266,7 +266,7 @@ def _goodness(
         "root mean square error": found.rmse,
         "the same for the mean": found.rmse_of_the_mean,
         "mean absolute error": found.mean_absolute_error,
-        "that of the mean": found.absolute_error_of_the_mean,
+        "that of the median": found.absolute_error_of_the_median,
         "R2": found.r2,
     }
     if found.r2_interval is not None:

@@ -106,7 +106,7 @@ def number_verdict(measures: Sequence[Measure]) -> str:
     Parameters
     ----------
     measures : sequence of Measure
-        First R2; last, if it was measured, by how much absolute errors are smaller than those of the mean.
+        First R2; last, if it was measured, by how much absolute errors are smaller than those of the median.
         None where there is no interval.
 
     Returns
@@ -130,7 +130,7 @@ def number_verdict(measures: Sequence[Measure]) -> str:
         more = f"; {UNLIKE}" if squared.outcome == "worse" else ""
         return f"{squared}: {squared.outcome} than always predicting the mean{more}"
     if absolute.outcome == "better":
-        return f"{absolute}: better than always predicting the mean, except for few rows that are far off"
+        return f"{absolute}: better than always predicting the median, except for few rows that are far off"
     return f"{squared}: not shown to be better than always predicting the mean; {MORE}"
 
 
