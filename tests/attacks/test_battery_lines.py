@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from attacks.row_targets import DELTA, HIGH, LOW, ROWS_PER_PERSON, WEIGHTS, WIDTHS, mechanism_for
-from onefold.privacy import BoundedFisherNoise, Box, PrivateMoments
+from onefold.privacy import BoundedFisherNoise, Box, FisherGaussian, PrivateMoments
 from onefold.privacy.guarantee import RELATIONS
 
 UNITS = ("entry", "record", "person")
@@ -119,3 +119,13 @@ def test_line_of_moments_covers_every_pair(neighbours: str, pair: str) -> None:
 
 def test_domain_of_the_targets_is_what_the_formulas_take() -> None:
     np.testing.assert_array_equal(HIGH - LOW, WIDTHS)
+
+
+@pytest.mark.parametrize("rows", [None, 1, 2, 9])
+def test_stated_mu_is_that_of_all_rows_of_a_person(rows: int | None) -> None:
+    promise = FisherGaussian(0.1, WEIGHTS, sensitivity=Box(LOW, HIGH)).guarantee(
+        len(LOW), rows_per_person=rows
+    )
+    epsilon, delta = promise.record if promise.person is None else promise.person
+    assert promise.mu is not None
+    assert epsilon == pytest.approx(gaussian_epsilon(promise.mu, delta), rel=1e-6)
