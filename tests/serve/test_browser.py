@@ -166,6 +166,21 @@ def test_categories_with_commas_and_quotes_are_kept(browser: Any, address: str, 
     tells(browser, "learnable", "20 of 100 right")  # one of five
 
 
+def test_ticks_stay_inside_their_card_beside_dates_and_long_names(
+    browser: Any, address: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "admissions.csv"
+    lines = [f"{1 + n % 28:02d}.03.2024,{n % 70},{'a longer name' if n % 2 else 'b'}" for n in range(90)]
+    path.write_text("day of admission,number_of_days_since_discharge,ward\n" + "\n".join(lines) + "\n")
+    opened(browser, address, path, label="")
+    outside = browser.execute_script(
+        "const edge = document.getElementById('columns').getBoundingClientRect().right;"
+        "return [...document.querySelectorAll('#fields input, #fields select')].filter((each) =>"
+        " each.getBoundingClientRect().right > edge).map((each) => each.outerHTML)"
+    )
+    assert outside == []
+
+
 def test_every_control_is_reached_by_tab_in_order_with_a_visible_focus(
     browser: Any, address: str, table: Path
 ) -> None:

@@ -260,7 +260,7 @@ async function makeTable() {
 
 function showAccount(account) {
   lines("spent", account.spent);
-  lines("account", [`Every table that you make is counted in ${account.file}: ${account.spent.join("; ")}.`]);
+  lines("account", [`Every table that you make is counted in ${account.file}:`, ...account.spent]);
 }
 
 export function startTry(offer) {
