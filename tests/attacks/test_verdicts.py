@@ -8,7 +8,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from scipy.stats import binom
+from scipy.stats import binom, hypergeom
 
 from onefold.audit.intervals import area_interval, gain_interval, mean_share_interval, r2_interval
 from onefold.report.builders import HeldOutAccuracy
@@ -110,6 +110,32 @@ def test_area_of_few_numbers_is_above_half_no_more_often_than_stated(sizes: tupl
         rest = [place for place in range(size) if place not in chosen]
         above += area_interval(chosen, rest)[1][0] > 0.5
     assert above / len(orders) <= 0.025
+
+
+@pytest.mark.parametrize(
+    "sizes", [(5, 95, 2), (6, 54, 6), (3, 40, 3), (10, 10, 3), (2, 30, 10), (30, 30, 30)]
+)
+def test_area_of_two_scores_is_above_half_no_more_often_than_stated(sizes: tuple[int, int, int]) -> None:
+    """Exactly, over all ways in which so many rows with the higher score fall among the classes."""
+    first, second, high = sizes
+    above = 0.0
+    for hits in range(max(0, high - second), min(first, high) + 1):
+        scores = np.arange(first) < hits, np.arange(second) < high - hits
+        above += hypergeom.pmf(hits, first + second, high, first) * (area_interval(*scores)[1][0] > 0.5)
+    assert above <= 0.025
+
+
+@pytest.mark.parametrize(("rows", "classes", "common"), [(80, 10, 0.3), (80, 10, 0.1), (60, 20, 0.2)])
+def test_many_useless_classes_are_called_better_in_at_most_the_stated_share(
+    rows: int, classes: int, common: float
+) -> None:
+    rng, runs = np.random.default_rng(11), 1000
+    shares = [common, *[(1.0 - common) / (classes - 1)] * (classes - 1)]
+    called = 0
+    for _ in range(runs):
+        found = evaluate(rng.integers(0, classes, rows), rng.choice(classes, rows, p=shares))
+        called += ": better than" in found.verdict
+    assert called <= most(runs, 0.025)
 
 
 @pytest.mark.parametrize("shift", [0.0, 1.0, 2.0])
