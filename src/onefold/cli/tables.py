@@ -146,7 +146,8 @@ def _numbers(source: Source, name: str, values: AnyArray, first: int) -> AnyArra
     found = numbers_of(cells, missing, PLAIN_NUMBERS)
     unknown = np.isnan(found)
     if unknown.any():
-        raise InvalidInputError(f"{where} is not numeric (row {first + int(np.argmax(unknown))})")
+        row = first + int(np.argmax(unknown))
+        raise InvalidInputError(f"{where} is not numeric (row {row}): a schema declares texts and dates")
     return found
 
 
