@@ -13,10 +13,11 @@ CONFIDENCE = 0.95
 DUST = 1e-9  # errors of float64, which move no bound to the next digit
 MORE = "test on more rows, learn from more, or add columns that say more about it"
 UNLIKE = "look whether these rows are like those that were learned from"
-NOT_KNOWN = "rows of one person are alike: whether this is better than guessing is not known"
+ONE_EACH = "measure it on one row of each person"
+NOT_KNOWN = f"rows of one person are alike: whether this is better than guessing is not known; {ONE_EACH}"
 NO_VERDICT = (
     "rows of one person are alike, or there are too few: whether this is better than always predicting "
-    "the mean is not known"
+    f"the mean is not known; {ONE_EACH}"
 )
 
 
