@@ -195,7 +195,7 @@ def recorded(recording: Recording, *, fail: type[Exception] | None = None) -> It
             recording.charging.add(f"{_file(frame)}:{frame.f_code.co_qualname}")
             owner = frame.f_locals.get("self")
             for kind in type(owner).__mro__ if owner is not None else ():
-                module = sys.modules[kind.__module__]
+                module = sys.modules.get(kind.__module__)  # not that of a worker of the tests
                 file = Path(getattr(module, "__file__", None) or "none")
                 if file.is_relative_to(SOURCE):
                     recording.charging.add(
