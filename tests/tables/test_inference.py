@@ -100,6 +100,13 @@ def test_texts_with_digits_beside_a_unit_stay_categories() -> None:
     assert _field(["10+ years", *(f"{place} years" for place in range(2, 10))]).type == "string"
 
 
+def test_numbers_too_far_apart_for_one_range_are_left_out_and_refused_as_a_label() -> None:
+    table = {"huge": [1e308, -1e308, 0.0, 5.0], "age": [31, 64, 17, 40]}
+    assert Schema.infer(table).field("huge").role == "ignored"
+    with pytest.raises(InvalidInputError, match="'huge': its numbers lie too far apart for one range"):
+        Schema.infer(table, label="huge", task="regression")
+
+
 def test_one_number_written_in_two_ways_is_left_out_as_constant() -> None:
     assert _field(["0.0", "-0.0"]).role == "ignored"
 

@@ -24,6 +24,7 @@ MOST_LEVELS = 40  # more categories than that are rarely a property of a row
 MOST_CLASSES = 1000
 MANY_CLASSES = 20  # more whole numbers than that are rather an amount than the names of classes
 MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
+TOO_FAR_APART = "its numbers lie too far apart for one range"
 RARE = 3  # a category with fewer rows is no category
 # So many texts, a tenth of the cells or of the different ones, may stand between numbers or dates: "k.A." may
 # be in every third row of an otherwise numeric column.
@@ -227,9 +228,11 @@ class _Column:
         numbers = np.empty(0) if read is None else read[1][np.isfinite(read[1])]
         if read is None or not numbers.size:
             raise InvalidInputError(f"the label column {self.name!r} does not hold numbers to predict")
-        low, high = min(numbers.min(), self.low), max(numbers.max(), self.high)
+        low, high = float(min(numbers.min(), self.low)), float(max(numbers.max(), self.high))
         if not low < high:
             raise InvalidInputError(f"the label column {self.name!r} holds one number only")
+        if not math.isfinite(high - low):
+            raise InvalidInputError(f"the label column {self.name!r}: {TOO_FAR_APART}")
         whole = bool(np.all(numbers == np.rint(numbers)) and max(abs(low), abs(high)) < 2**53)
         limits = _outward(low, high, whole, closed)
         own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": read[0]}
@@ -277,7 +280,9 @@ class _Column:
         values, weights = numbers[known], counts[known]
         if len(np.unique(values)) < 2:  # "0.0" and "-0.0", or "1" and "1.0"
             return None if junk else self._left_out("ignored", "string", "all cells are equal")
-        low, high = min(values.min(), self.low), max(values.max(), self.high)
+        low, high = float(min(values.min(), self.low)), float(max(values.max(), self.high))
+        if not math.isfinite(high - low):
+            return self._left_out("ignored", "number", TOO_FAR_APART)
         whole = bool(np.all(values == np.rint(values)) and max(abs(low), abs(high)) < 2**53)
         if self._is_identifier(values, weights, whole):
             return self._left_out("identifier", "integer", "looks like the number of a row, record or person")
