@@ -37,7 +37,7 @@ tutorials: $(VENV)/.all-ready ## run every block of every tutorial, each page in
 	$(BIN)/python docs/run_tutorial.py docs/tutorials/*.md
 
 test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
-	$(PYTEST) $(WORKERS) -m "not slow" $(ARGS)
+	$(PYTEST) $(WORKERS) -m "not slow and not merge and not nightly" $(ARGS)
 
 test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included
 	$(PYTEST) $(WORKERS) $(ARGS)
@@ -54,8 +54,8 @@ fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refu
 	$(BIN)/python tests/fuzz.py $(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS))
 
 nightly: test-all ## everything: slow tests, new random examples, 10 000 simulated federations, every kernel and interpreter
-	$(PYTEST) $(WORKERS) -m "not slow" --hypothesis-profile=search
-	$(KERNELS) --full $(WORKERS) -m "not slow" tests
+	$(PYTEST) $(WORKERS) -m "not slow and not merge and not nightly" --hypothesis-profile=search
+	$(KERNELS) --full $(WORKERS) -m "not slow and not merge and not nightly" tests
 	$(BIN)/python -m tests.simulation --seeds 10000
 	$(MAKE) fuzz SECONDS=600
 	@for python in python3.12 python3.13; do \
