@@ -1,23 +1,24 @@
-"""``python -m experiments list | run | compare``: the register of results, and running what it is made of.
+"""``python -m experiments [list | run | compare]``: the register of results, and running what it is made of.
 
-``onefold experiment list`` and so on are the same.
+Without a command, the names of all experiments.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from experiments import stored
 from experiments.register import checking, page, reading
 from experiments.register.checking import Line
-from onefold.cli.checkout import run_module, scripts
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.report import format_table
 
@@ -105,9 +106,7 @@ def ran(args: argparse.Namespace) -> int:
             continue
         _tell(f"{number} of {len(names)}: {name}")
         start = time.perf_counter()
-        code = run_module(
-            checking.ROOT, f"experiments.{name.replace('/', '.')}", _arguments(name, folder, args)
-        )
+        code = _run(name, _arguments(name, folder, args))
         _tell(f"{number} of {len(names)}: {name} took {time.perf_counter() - start:.0f} s, exit code {code}")
         if mark is not None and code != BAD_INPUT and code >= 0:
             mark.write_text(f"{stored.now()} exit code {code}\n", encoding="utf-8")
@@ -119,15 +118,37 @@ def _tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
 
+def scripts(folder: Path = checking.ROOT / "experiments") -> list[str]:
+    """Runnable scripts in ``folder``: ``kahm/table_1`` for ``kahm/table_1.py``; a leading ``_`` hides."""
+    names = []
+    for path in sorted(folder.rglob("*.py")):
+        parts = path.relative_to(folder).with_suffix("").parts
+        runnable = '__name__ == "__main__"' in path.read_text(encoding="utf-8")
+        if runnable and not any(part.startswith(("_", ".")) for part in parts):
+            names.append("/".join(parts))
+    return names
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    """Run one experiment in a process of its own, with the checkout on its path; returns its exit code."""
+    paths = [str(checking.ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    sys.stdout.flush()
+    command = [sys.executable, "-m", f"experiments.{name.replace('/', '.')}", *arguments]
+    return subprocess.run(command, env=environment, check=False).returncode
+
+
 def _known(names: Sequence[str]) -> list[str]:
     """Experiments by their names; a folder stands for all of its experiments."""
-    known = scripts(checking.ROOT, "experiments")
+    known = scripts()
     found: list[str] = []
     for name in names:
         plain = name.removesuffix(".py").strip("/")
         matching = [other for other in known if other == plain or other.startswith(f"{plain}/")]
         if not matching:
-            raise InvalidInputError(f"no experiment {name!r} (onefold experiment lists them)")
+            near = get_close_matches(plain, known, n=1, cutoff=0.3)
+            hint = f", did you mean {near[0]}?" if near else ""
+            raise InvalidInputError(f"no experiment {name!r}{hint} (python -m experiments lists them)")
         found += [other for other in matching if other not in found]
     return found
 
@@ -156,9 +177,10 @@ def _continues(name: str) -> bool:
 
 
 def options() -> argparse.ArgumentParser:
-    """The three commands."""
-    parser = argparse.ArgumentParser(prog="onefold experiment", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    """The three commands; without one, the names of the experiments."""
+    parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
+    commands = parser.add_subparsers(dest="command")
+    parser.set_defaults(run=lambda args: print("\n".join(scripts())) or 0)
     found = commands.add_parser("list", description="List the register: every number of the five documents.")
     found.add_argument("--document", choices=reading.DOCUMENTS, help="only this document")
     found.add_argument("--status", choices=reading.STATUSES, help="only lines of this status")
@@ -199,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(args.run(args))
     except OnefoldError as error:
-        print(f"onefold experiment: error: {error}", file=sys.stderr)
+        print(f"python -m experiments: error: {error}", file=sys.stderr)
         return BAD_INPUT
 
 

@@ -32,8 +32,6 @@ def test_commands_and_their_order() -> None:
         "federate",
         "report",
         "serve",
-        "experiment",
-        "bench",
     ]
 
 

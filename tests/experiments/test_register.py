@@ -1,6 +1,7 @@
 """The register is true, a register that is not is found out, and its three commands work."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def test_every_line_has_a_status_and_every_document_is_there() -> None:
 
 
 def test_every_experiment_of_a_stored_result_can_be_run() -> None:
-    known = commands.scripts(checking.ROOT, "experiments")
+    known = commands.scripts()
     assert {name for name in checking.results() if not name.startswith("benchmarks/")} <= set(known)
 
 
@@ -273,9 +274,26 @@ def test_compare_fails_when_something_is_not_true(capsys, monkeypatch: pytest.Mo
 def test_unknown_names_are_refused_in_one_line(capsys) -> None:
     for command in ("run", "compare"):
         assert commands.main([command, "kahm/gone"]) == commands.BAD_INPUT
-        assert capsys.readouterr().err == (
-            "onefold experiment: error: no experiment 'kahm/gone' (onefold experiment lists them)\n"
+        assert re.fullmatch(
+            r"python -m experiments: error: no experiment 'kahm/gone', did you mean kahm/\w+\? "
+            r"\(python -m experiments lists them\)\n",
+            capsys.readouterr().err,
         )
+
+
+def test_without_a_command_the_experiments_are_listed(capsys, tmp_path: Path) -> None:
+    assert commands.main([]) == 0
+    told = capsys.readouterr().out.split()
+    assert {"kahm/mnist", "release/toy"} <= set(told)
+    assert told == commands.scripts()
+    (tmp_path / "kahm").mkdir()
+    for name, text in {
+        "digits": '__name__ == "__main__"',
+        "_part": '__name__ == "__main__"',
+        "data": "",
+    }.items():
+        (tmp_path / f"kahm/{name}.py").write_text(text)
+    assert commands.scripts(tmp_path) == ["kahm/digits"]
 
 
 @pytest.mark.slow

@@ -43,8 +43,6 @@ COMMANDS = {
     "federate": Command("federate", "add_parser", "run a federation of several machines"),
     "report": Command("report", "add_parser", "write a page about a model, a private table or a federation"),
     "serve": Command("serve", "add_parser", "open local pages to make private tables and watch a federation"),
-    "experiment": Command("checkout", "add_experiment", "run an experiment of a source checkout"),
-    "bench": Command("checkout", "add_bench", "run the benchmarks of a source checkout"),
 }
 
 
