@@ -77,7 +77,6 @@ SEES = {
         "federated.queriers",
         "federated.replays",
         "federated.contract",
-        "federated.drift",  # how far queries lie from a site's own rows
         "federated.forgotten",  # persons whose rows later fits leave out
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",

@@ -26,7 +26,6 @@ from onefold.federated.flower import Site, nodes, site_app
 from onefold.federated.flower.admission import site_log
 from onefold.federated.flower.keeping import keep
 from onefold.federated.flower.nodes import Node
-from onefold.federated.messages import Query
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
 
@@ -253,7 +252,6 @@ def test_noise_on_rows_is_counted_too(here: Path, capsys: pytest.CaptureFixture[
     assert run("update", "new.csv", "--folder", NORTH) == 2
     assert run("update", "new.csv", "--folder", NORTH, "--yes") == 0
     assert len(Ledger.load(north.folder.ledger).events) == 2
-    assert not north.drift.is_available
 
 
 # --- forget -----------------------------------------------------------------------------------------------
@@ -393,51 +391,7 @@ def test_fit_from_python_leaves_forgotten_persons_out(here: Path) -> None:
     assert north.recipe == {}
 
 
-# --- drift, status and other machines -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("options", [(), PLAIN_SUMS])
-def test_site_warns_when_queries_are_far_away_and_not_when_they_are_near(
-    here: Path, options: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    north = fit(NORTH, *options, data=write("many.csv", *(lines(200, seed) for seed in range(5))))
-    said: list[str] = []
-    node = Node(north.folder, said.append)
-    node._is_fitted_anew()  # as when it starts
-    near = SCHEMA.transform(
-        dict(zip(("patient", *NAMES, "state"), zip(*lines(200, 70), strict=True), strict=True))
-    )
-
-    def ask(features: np.ndarray) -> None:
-        for number in range(0, len(features), 20):
-            answers = site_app.answer(north.folder, Query(f"q{number}", features[number : number + 20]), "me")
-            assert isinstance(answers, site_app.Answers)
-        node._tell_drift()
-
-    ask(near)
-    assert said == []
-    capsys.readouterr()
-    assert run("status", "--folder", NORTH) == 0
-    assert "WARNING" not in capsys.readouterr().out
-    ask(np.clip(near + 0.4 * np.array([1, -1, 1, -1]), 0, 1))
-    node._tell_drift()
-    assert len(said) == 1
-    assert said[0].startswith("WARNING: rows asked about lie farther from this site's model")
-    assert run("status", "--folder", NORTH, "--json") == 0
-    (week,) = json.loads(capsys.readouterr().out)["drift"]["weeks"]
-    assert week["warning"] is True
-    assert week["rows"] == 400
-    assert run("update", "--folder", NORTH, "--yes") == 0  # a new fit begins to count anew
-    assert north.drift.is_available
-    assert north.drift.weeks() == []
-
-
-def test_counting_distances_never_stops_an_answer(here: Path) -> None:
-    north = fit(NORTH)
-    north.folder.distances.write_text("{damaged")
-    query = Query("q", np.full((2, 4), 0.5))
-    assert isinstance(site_app.answer(north.folder, query, "me"), site_app.Answers)
-    assert north.folder.distances.read_text() == "{damaged"
+# --- status and other machines -----------------------------------------------------------------------
 
 
 def test_status_of_a_site_with_moments(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -447,7 +401,6 @@ def test_status_of_a_site_with_moments(here: Path, capsys: pytest.CaptureFixture
     said = capsys.readouterr().out
     assert "rows of the last fit: 200" in said
     assert "spent epsilon 1 per record" in said
-    assert "drift: not available, because no query reaches a site" in said
 
 
 def test_copied_folder_goes_on_where_the_old_one_stopped(

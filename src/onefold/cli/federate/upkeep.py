@@ -10,7 +10,6 @@ import argparse
 import getpass
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from onefold.cli.federate.site import fit
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated.drift import Week
     from onefold.federated.flower import Site
     from onefold.privacy import Guarantee
 
@@ -237,10 +235,9 @@ def add_status(parts: Any) -> None:
     """Declare ``site status``."""
     parser = parts.add_parser(
         "site status",
-        help="show what is known at a site: rows, ledger, forgotten persons, drift",
+        help="show what is known at a site: rows, ledger, forgotten persons",
         description="Show what a site's own folder knows, for its data owner: rows of the last fit, what the "
-        "ledger has spent, how many persons were forgotten, and whether rows asked about lie farther from "
-        "the model than the site's own rows do. None of it is sent to anybody.",
+        "ledger has spent, and how many persons were forgotten. None of it is sent to anybody.",
     )
     _add_folder(parser)
     common.add_json(parser)
@@ -264,56 +261,16 @@ def run_status(args: argparse.Namespace) -> int:
         show(known, lines, as_json=args.json)
         return 0
     profile, rows = site.profile, _rows(site)
-    weeks = site.drift.weeks()
     predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
     words = [
         f"site {profile.site}: {predicts}, {profile.n_features} features",
         "rows of the last fit: " + ("not known" if rows is None else str(rows)),
         "ledger: " + ("no fit with noise was counted" if spent is None else f"spent {spent}"),
         f"forgotten: {count_of(n_forgotten, 'person')}",
-        *_drift(site),
     ]
     told: dict[str, Any] = {"site": profile.site, "rows": rows, "spent": spent, "forgotten": n_forgotten}
-    told["drift"] = {
-        "available": site.drift.is_available,
-        "held_out": site.drift.held_out,
-        "weeks": [
-            {"begins": _day(week), "rows": week.rows, "beyond": list(week.beyond), "warning": week.drifted}
-            for week in weeks
-        ],
-    }
     show(told | _kind(site), words, as_json=args.json)
     return 0
-
-
-def _drift(site: Site) -> list[str]:
-    """How far rows that were asked about lie from the model, week by week."""
-    from onefold.federated.drift import DRIFTED
-
-    if site.profile.sends_only_sums:
-        kind = "plain sums" if site.sends_plain_sums else "private moments"
-        return [f"drift: not available, because no query reaches a site that sends {kind} alone"]
-    if not site.drift.is_available:
-        return [
-            "drift: not available (for models without noise that a fit by this version made of enough rows)"
-        ]
-    weeks = site.drift.weeks()
-    if not weeks:
-        return ["drift: nothing was asked yet"]
-    lines = [
-        f"drift: rows asked about in a week, and how many of them lie beyond the median, the farthest tenth "
-        f"and the farthest hundredth of {site.drift.held_out} rows of this site that were held out at the fit"
-    ]
-    for week in weeks:
-        shares = ", ".join(f"{beyond / week.rows:.0%}" for beyond in week.beyond)
-        lines.append(f"  from {_day(week)}: {week.rows} rows; {shares}{'  WARNING' * week.drifted}")
-    if weeks[-1].drifted:
-        lines.append(f"WARNING: {DRIFTED}. If your rows have changed too: onefold federate site update.")
-    return lines
-
-
-def _day(week: Week) -> str:
-    return datetime.fromtimestamp(week.begins, UTC).date().isoformat()
 
 
 # --- what they share ----------------------------------------------------------------------------------------

@@ -352,9 +352,8 @@ class SiteFolder(_Folder):
             self.state / "kept_out"
         )  # there if the server has said that it does not take this site
         self.recipe = self.state / "fit.json"  # how the last fit was made, for the next one
-        self.distances = self.state / "distances.json"  # of rows asked about, counted
         # What the profile speaks of: replaced together.
-        self.fitted = (self.model, self.sums, self.recipe, self.distances)
+        self.fitted = (self.model, self.sums, self.recipe)
         self.forgotten = self.state / "forgotten.json"  # marks of persons who asked to be erased
         self.guard = self.state / "guard.json"  # counters of rows answered
         self.log = self.state / "queries.log"  # which queries were answered and which were refused

@@ -16,7 +16,6 @@ from typing import Any, Self
 from onefold._base.files import has_room, is_disk_full, make_folder, open_file, write_whole
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.federated.drift import DRIFTED, DriftWatch
 from onefold.federated.flower.admission import approvals_of
 from onefold.federated.flower.folders import (
     ServerFolder,
@@ -335,7 +334,6 @@ class Node:
         self._decided = -1  # when the file of approvals was last looked at and had changed
         # When the profile was written, and what it told the server when the site connected.
         self._written, self._profile = self._last_written(), self._read_profile()
-        self._warned: float | None = None  # beginning of the week in which drift was told
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
         folder.require_files(
             {
@@ -368,7 +366,6 @@ class Node:
             raise FederationError(f"the server keeps this site out: {reason}")
         if self._process is not None and self._process.is_running:
             self._tell_who_waits()
-            self._tell_drift()
             if self._is_fitted_anew():
                 self.say("fitted anew; connecting again, so that the server takes what is new")
                 self._process.stop()
@@ -412,15 +409,6 @@ class Node:
             where = f"onefold federate approvals list --folder {self.folder.root}"
             self.say(f"waiting for your approval: {', '.join(waiting)} ({where})")
         self._waiting = waiting
-
-    def _tell_drift(self) -> None:
-        """Warn the data owner, once a week, when rows asked about are unusual."""
-        if self._profile is None or not self.folder.distances.exists():
-            return
-        week = DriftWatch(self.folder.distances, self._profile.model_digest).this_week()
-        if week is not None and week.drifted and week.begins != self._warned:
-            self._warned = week.begins
-            self.say(f"WARNING: {DRIFTED} (onefold federate site status --folder {self.folder.root})")
 
     def _is_fitted_anew(self) -> bool:
         """Whether the site has another model or other sums than when it connected."""

@@ -18,7 +18,6 @@ from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.approvals import Approvals
 from onefold.federated.contract import default_classifier
-from onefold.federated.drift import DriftWatch, trial_distances
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.flower.keeping import notes_of
@@ -77,8 +76,6 @@ class Site:
         Persons whose rows later fits leave out.
     recipe : dict
         How the fit of the model was made, as it was told; empty if it was not.
-    drift : DriftWatch
-        Counts of how far rows that were asked about lie from the model.
 
     See Also
     --------
@@ -254,10 +251,10 @@ class Site:
         if columns is None and schema is None:
             columns = column_names(X)
         model.fit(X, y, person=person)
-        distances = None if promise is not None else trial_distances(model, X, y)
         kept = None if recipe is None else {**recipe, "rows": n_rows}
-        told: dict[str, Any] = {"send_plain_sums": send_plain_sums, "recipe": kept, "distances": distances}
-        store_model(self.folder, model, columns, **told, check=unchanged)
+        store_model(
+            self.folder, model, columns, send_plain_sums=send_plain_sums, recipe=kept, check=unchanged
+        )
         return self
 
     def fit_moments(
@@ -414,11 +411,6 @@ class Site:
     def recipe(self) -> dict[str, Any]:
         """How the fit of the model was made, as it was told; empty if it was not."""
         return notes_of(self.folder, self.folder.recipe, self.profile)
-
-    @property
-    def drift(self) -> DriftWatch:
-        """Counts of how far rows that were asked about lie from the model."""
-        return DriftWatch(self.folder.distances, self.profile.model_digest)
 
     def _check_list(self, seen: frozenset[str]) -> None:
         """Refuse what was made of rows that another list of forgotten persons has let through."""

@@ -30,7 +30,6 @@ from onefold.exceptions import (
     MissingDependencyError,
     QueryRefused,
 )
-from onefold.federated.drift import DriftWatch
 from onefold.federated.fhe import Client
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.looks import MeasureMap
@@ -261,7 +260,6 @@ def _summed(folder: SiteFolder, content: Any) -> Message:
 # What a failure names as its query when there was none.
 NO_QUERY = "none"
 EVERYBODY = "all-callers"
-MOST_MEASURED = 64  # rows of a query
 
 PathLike = str | os.PathLike[str]
 Notes = Mapping[str, Any]  # plain values for JSON
@@ -283,7 +281,6 @@ def store_model(
     *,
     send_plain_sums: bool = False,
     recipe: Notes | None = None,
-    distances: Notes | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Keep a fitted model, and what the site will say about it and about the columns it was fitted to.
@@ -297,7 +294,7 @@ def store_model(
         sums = sums_of(folder.settings.name, model)
         files[folder.sums], digest = to_bytes(sums), digest_of(sums)
     profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
-    keep(folder, profile, files | _notes(folder, profile, recipe, distances), check)
+    keep(folder, profile, files | _notes(folder, profile, recipe), check)
     return profile
 
 
@@ -338,16 +335,12 @@ def _store_sums(
     return profile
 
 
-def _notes(
-    folder: SiteFolder, profile: Profile, recipe: Notes | None, distances: Notes | None = None
-) -> dict[Path, Any]:
-    """What is known about a fit besides the model, each with the digest of the model it is about."""
-    given = {folder.recipe: recipe, folder.distances: distances}
-    return {
-        path: json.dumps({**notes, "model": profile.model_digest}, indent=1, allow_nan=False).encode()
-        for path, notes in given.items()
-        if notes is not None
-    }
+def _notes(folder: SiteFolder, profile: Profile, recipe: Notes | None) -> dict[Path, Any]:
+    """How a fit was made, with the digest of the model it is about."""
+    if recipe is None:
+        return {}
+    told = {**recipe, "model": profile.model_digest}
+    return {folder.recipe: json.dumps(told, indent=1, allow_nan=False).encode()}
 
 
 def withdraw_sums(folder: SiteFolder) -> None:
@@ -422,7 +415,6 @@ def answer(
         answers = model.answer(query, profile.site)
         reply = answers if lock is None or client is None else sealed(client, answers, lock)
         leaving(folder, settings, query, caller, signature, lock is not None)
-        _count_distances(folder, profile, query, answers if scores is None else None)
         return reply
     except Changed:  # the site was fitted anew between two looks at its files; nothing more is counted yet
         return answer(folder, query, caller, lock, scores, signature, account)
@@ -436,25 +428,6 @@ def answer(
         # The kind of error only: its text may quote rows.
         LOG.error("failed query=%s code=%s error=%s", query.id, code, type(error).__name__)
     return Failure(query.id, settings.name, code)
-
-
-def _count_distances(folder: SiteFolder, profile: Profile, query: Query, answers: Answers | None) -> None:
-    """Count how far the rows of a query lie from the model, for a warning to the data owner.
-
-    Answers with the scores of the server are no distances: then some rows are measured once more.
-    """
-    try:
-        watch = DriftWatch(folder.distances, profile.model_digest)
-        if not watch.is_available:
-            return
-        if answers is None:
-            some = np.linspace(0, len(query.features) - 1, min(MOST_MEASURED, len(query.features)), dtype=int)
-            rows = Query(query.id, query.features[some])
-            answers = _served(folder, profile).answer(rows, profile.site)
-        if watch.count(answers.values.min(axis=1)):
-            LOG.warning("rows asked about lie farther from the model than this site's own rows did")
-    except Exception as error:  # whatever is wrong with the counts, the answer leaves
-        LOG.error("distances were not counted error=%s", type(error).__name__)
 
 
 def _check_query(
