@@ -321,16 +321,6 @@ def test_query_without_the_schema_of_the_sites_is_one_line(
     assert "--schema FILE" in capsys.readouterr().err
 
 
-def test_query_explains_numbers_from_the_sum(
-    net: InProcessNetwork, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert site("north", *NOISE) == 0
-    net.look("north")
-    found = told(capsys, "query", "asked.csv", *BY_SCHEMA, "--folder", "f", "--explain", 2)
-    assert len(found["because"]) == 2
-    assert all("the usual" in each for each in found["because"])
-
-
 def test_page_of_a_simulation_is_written(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert run("simulate", "north.csv", *BY_SCHEMA, "--sites", 3, "--report", "page.html") == 0

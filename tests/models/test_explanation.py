@@ -10,7 +10,6 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, MomentClassifier
 from onefold.exceptions import InvalidInputError
-from onefold.federated import GlobalClassifier, LocalModel
 from onefold.models import explain, explain_rows
 from onefold.models.explanation import compared_with, rows_asked
 from onefold.tables import Field, Schema
@@ -97,21 +96,6 @@ def test_private_model_explains_itself_from_the_release_alone(table: pd.DataFram
     model = MomentClassifier(50.0, schema=SCHEMA).fit(table)
     assert model.explain(table[:1], table)[0].reasons[0].column in {"bmi", "colour"}
     assert not any(isinstance(value, pd.DataFrame) for value in vars(model).values())
-
-
-@pytest.mark.parametrize("schema", [None, SCHEMA])
-def test_federation_is_explained_like_one_model(table: pd.DataFrame, schema: Schema | None) -> None:
-    rows: Any = table if schema is not None else table[["bmi", "noise"]].to_numpy() / [60.0, 1.0]
-    labels = None if schema is not None else table["ill"].to_numpy()
-    federation = GlobalClassifier()
-    for site in range(2):
-        part = slice(120 * site, 120 * (site + 1))
-        local = LocalModel(FoldingClassifier(scale=1.0) if schema is None else None, schema=schema)
-        federation.add(site, local.fit(rows[part], None if labels is None else labels[part]))
-    found = federation.explain(rows[:30], rows)
-    assert [each.predicted for each in found] == federation.predict(rows[:30]).tolist()
-    first = [each.reasons[0].column for each in found]
-    assert np.mean([name in ("bmi", "colour", "x0") for name in first]) > 0.6
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,4 +1,4 @@
-"""``--explain`` of ``predict`` and ``federate query``: which columns decided, in words."""
+"""``--explain`` of ``predict``: which columns decided, in words."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BECAUSE = "because"
 Reasons = ClassReasons | NumberReasons
 
 
-def add_explain(parser: Any, cost: str = "") -> None:
+def add_explain(parser: Any) -> None:
     """Declare the options."""
     about = (
         "say for the first N rows which columns decided, or moved a predicted number, in words, and write it "
         "in a column because; a row is compared with others, those of DATA unless --against names a "
-        f"file{cost}"
+        "file"
     )
     option(parser, "--explain N", about, shared.whole)
     others = (

@@ -31,7 +31,7 @@ from onefold.federated.rules import (
 )
 from onefold.federated.trust import LabelledSet, Reason, accept, constant_sites
 from onefold.federated.uncertainty import Uncertainty
-from onefold.models import MAXIMA, ClassReasons, explain, maximum_of
+from onefold.models import MAXIMA, maximum_of
 
 __all__ = ["RULES", "GlobalClassifier", "Result", "check_alike"]
 
@@ -376,38 +376,6 @@ class GlobalClassifier:
         """
         decisions = decide(self.measures(X))
         return np.asarray(self.classes_[decisions])
-
-    def explain(
-        self, X: Any, background: Any = None, *, n_reasons: int = 3, n_orders: int = 20
-    ) -> list[ClassReasons]:
-        """Say for each row which columns made its class the predicted one.
-
-        The sites are asked about ``rows_asked(n, p, n_orders)`` rows that are partly these and partly rows to
-        compare with, and answer as always: with one measure per class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, p), or table
-            Rows; a table where there is a schema. At most 200 columns.
-        background : array-like or table, default=None
-            Rows to compare with, at least five; None takes ``X``.
-        n_reasons : int, default=3
-            Number of reasons that the sentence about a row names.
-        n_orders : int, default=20
-            Number of orders in which columns change; more give steadier weights and cost more.
-
-        Returns
-        -------
-        list of ClassReasons
-            One per row, which can be printed.
-        """
-        models = self._models()
-        if len(models) < len(self._members):
-            raise InvalidInputError(
-                "sites that gave answers only cannot be asked about other rows: add their models"
-            )
-        schema = models[0].schema_ if models else None
-        return explain(self, X, background, schema=schema, n_reasons=n_reasons, n_orders=n_orders)
 
     def predict_from_answers(self, answers: ArrayLike) -> Labels:
         """Return the label of each query from answers collected elsewhere; added sites play no part.

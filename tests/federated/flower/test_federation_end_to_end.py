@@ -93,15 +93,3 @@ def test_query_over_the_network_brings_probabilities_and_sets(
     assert ("foreign" in told) is not encrypted
     if not encrypted:
         assert np.array(told["classes"])[found.argmax(axis=1)].tolist() == told["labels"]
-
-
-@pytest.mark.slow
-def test_query_over_the_network_says_which_columns_decided(federation: Any, tmp_path: Any) -> None:
-    few = tmp_path / "few.npz"
-    np.savez(few, X=federation.X_test[:8], y=federation.y_test[:8])
-    told = federation.run("query", few, "--label", "y", "--explain", 2, "--json", "--out", tmp_path / "p.csv")
-    found = json.loads(told.stdout)
-    assert len(found["because"]) == 2
-    expected = federation.expected(*NAMES).predict(federation.X_test[:2])
-    for said, label in zip(found["because"], expected, strict=True):
-        assert said.startswith(f"{label} rather than ")

@@ -11,15 +11,12 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, explaining, regression, reports
+from onefold.cli import contracts, regression, reports
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
 from onefold.exceptions import InvalidInputError
-from onefold.models import NumberReasons, explain_numbers
-from onefold.models.explanation import compared_with
 from onefold.tables import Schema, read_table
-from onefold.tables.columns import rows_of
 
 if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
@@ -128,9 +125,6 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
         result = federation.predict_numbers(table, schema=schema, level=level)
     columns = {} if args.id is None else {args.id: read_table(args.data, columns=[args.id])[args.id]}
     columns |= {"prediction": result.predictions, "low": result.low, "high": result.high}
-    why = _explained(args, federation, schema, table)
-    if why:
-        columns[explaining.BECAUSE] = explaining.because(why, result.n_rows)
     if out is not None:
         write_columns(out, columns)
     found = None
@@ -145,36 +139,18 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     told |= {} if found is None else {"measures": found.to_dict()}
     raw = {} if found is None else reports.not_covered(result.guarantee)
     told |= raw
-    told |= {explaining.BECAUSE: list(map(str, why))} if why else {}
     if args.json:
         print_json(told)
     else:
         where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
         sites = count_of(len(result.sites), "site")
         say(f"{result.n_rows} rows by the sum of {sites}{where}", args.quiet)
-        for line in explaining.lines(why):
-            say(line, args.quiet)
         if found is not None:
             for line in [*found.words(f"{found.rows} rows"), *raw.values()]:
                 say(line, args.quiet)
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
     return 0
-
-
-def _explained(
-    args: argparse.Namespace, federation: Federation, schema: Schema, table: Any
-) -> list[NumberReasons]:
-    """Which columns push predictions up or down, by the model of the sum: no site is asked."""
-    from onefold.federated.number_sums import regressor_of
-
-    explaining.check_explain(args)
-    explaining.check_explain(args, table.n_rows)
-    if args.explain is None:
-        return []
-    others = table if args.against is None else read_table(args.against, schema=schema)
-    rows = rows_of(table, slice(0, args.explain))
-    return explain_numbers(regressor_of(federation.numbers(schema)), rows, compared_with(others))
 
 
 # --- simulate ---------------------------------------------------------------------------------------------

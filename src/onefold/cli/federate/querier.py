@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onefold.cli import arguments as shared
-from onefold.cli import explaining
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, numbers
@@ -18,9 +16,7 @@ from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
 from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.models.explanation import ClassReasons, compared_with, explain_rows
 from onefold.tables import read_table
-from onefold.tables.columns import rows_of
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Collected, QueryResult
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
 
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
-ORDERS = 10  # of columns, in an explanation: the sites count every row that they are asked about
 ENCRYPTION = ("bits", "bound", "floor", "power", "looks", "keys")
 OUT = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: -)"
 PARTLY = "Exit code 3: only some sites answered, and the predictions are made from their answers."
@@ -263,8 +258,6 @@ def add_query(parts: Any) -> None:
     shared.add_ignore(parser)
     common.add_schema(parser)
     flag(parser, "--measures", "also write the combined measure of every class")
-    cost = f". Sites count {ORDERS} rows for every column of an explained row, and {ORDERS + 1} more"
-    explaining.add_explain(parser, cost)
     _add_doubt_options(parser.add_argument_group("how sure the federation is", DOUBT))
     option(parser, "--timeout S", "seconds that the sites have to answer", shared.positive, 60.0)
     option(parser, "--batch N", "number of rows in one message", shared.whole, 5000)
@@ -305,15 +298,11 @@ def run_query(args: argparse.Namespace) -> int:
     given = {name: getattr(args, name) for name in ENCRYPTION if getattr(args, name) is not None}
     named = given if args.fit_on is None else given | {"fit-on": args.fit_on}
     _check_query(args.encrypted, args.query_key, args.out, named, args.label, args.measures)
-    explaining.check_explain(args)
-    if args.explain is not None and args.encrypted:
-        raise InvalidInputError("--explain: an encrypted query tells the closest class and nothing else")
     if args.query_key is not None:
         check_writable(args.out, args.data, args.query_key)
     else:
         out = _destination(args.out, args.json, args.data)
     table = _asked(args)
-    explaining.check_explain(args, table.n_rows)
     ways = {
         "timeout": args.timeout,
         "batch_size": args.batch,
@@ -342,38 +331,13 @@ def run_query(args: argparse.Namespace) -> int:
     columns["prediction"] = result.predictions
     if args.measures:
         columns |= _measures(result)
-    why = _explained(args, table, result.classes, lambda rows: federation.query(rows, **rule, **ways))
-    if why:
-        columns[explaining.BECAUSE] = explaining.because(why, result.n_rows)
-        for line in explaining.lines(why):
-            say(line, args.quiet)
     more = {} if doubt is None or first is None else doubt.columns(first, result, args.quiet)
     columns |= more
     if out is not None:
         write_columns(out, columns)
     accuracy = table.accuracy(result.predictions)
     told = _in_json(more) if out is None else {}
-    told |= {explaining.BECAUSE: list(map(str, why))} if why else {}
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
-
-
-def _explained(
-    args: argparse.Namespace, table: Asked, classes: Any, ask: Callable[[Any], QueryResult]
-) -> list[ClassReasons]:
-    """Which columns decided, for the first rows; nothing if nobody asked."""
-    if args.explain is None:
-        return []
-
-    def score(rows: Any) -> Any:
-        found = ask(rows)
-        if not np.array_equal(found.classes, classes):
-            raise FederationError("sites came and went while they were asked: ask again")
-        return -_measures(found)["measures"]
-
-    others = table.rows if args.against is None else _rows_like(table, args.against)
-    rows, background = rows_of(table.rows, slice(0, args.explain)), compared_with(others)
-    options: dict[str, Any] = {"schema": table.schema, "names": table.names, "n_orders": ORDERS}
-    return explain_rows(score, classes, rows, background, **options)
 
 
 def _rows_like(table: Asked, path: str) -> Any:
