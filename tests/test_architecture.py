@@ -134,6 +134,7 @@ MOST_LINES = 700
 LONGER_FILES = {
     "federated/flower/federation.py": 715,
     "federated/local_model.py": 775,
+    "models/kahm/core.py": 773,
 }
 
 
@@ -515,7 +516,7 @@ def test_a_forbidden_import_is_found(tmp_path: Path, file: str, line: str) -> No
         ("federated/fhe/keys.py", "from onefold.federated import rules\nfrom ..messages import Answer"),
         ("federated/flower/app.py", "from onefold._base.optional import require\nfrom . import node"),
         ("federated/client.py", "from onefold.io import save\nfrom .messages import Answer"),
-        ("models/kahm/_core.py", "from ..compose import deep\nfrom ..._base import linear\nimport numpy"),
+        ("models/kahm/core.py", "from ..compose import deep\nfrom ..._base import linear\nimport numpy"),
     ],
 )
 def test_an_allowed_import_is_accepted(tmp_path: Path, file: str, line: str) -> None:

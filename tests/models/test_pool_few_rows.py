@@ -49,6 +49,46 @@ def test_float32_rows_have_the_measures_of_a_block_to_its_precision() -> None:
     np.testing.assert_allclose(single, model.distances(X[350:]), rtol=1e-3)
 
 
+KINDS = {
+    "a large offset": lambda X, y: X + 1e6,
+    "classes far apart": lambda X, y: X + 1e4 * y[:, None],
+    "classes of all sizes": lambda X, y: X * np.array([1e-29, 1e-8, 1e12])[y, None],
+    "columns of all sizes": lambda X, y: X * np.logspace(0, -5, X.shape[1]),
+    "tiny spreads": lambda X, y: 1.0 + 1e-9 * X,
+    "tiny": lambda X, y: 1e-25 * X,
+    "huge": lambda X, y: 1e25 * X,
+    "mostly zeros": lambda X, y: np.where(X > 1.5, X, 0.0),
+    "equal rows": lambda X, y: X[np.arange(len(X)) // 16 * 16],
+    "classes of one row each": lambda X, y: X[y] + (np.arange(len(X)) >= 300)[:, None],
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_rows_of_unusual_data_have_the_nearest_class_of_a_block(kind: str) -> None:
+    for n_features in SHAPES.values():
+        X, y = rows_of_classes(320, n_features)
+        X = KINDS[kind](X, y)
+        model = classifier("euclidean").fit(X[:300], y[:300])
+        away = X[-1] + (X[-1] - X[0]) * np.logspace(0, 11, 12)[:, None]
+        rows = np.concatenate([X[300:308], X[:3], away])
+        single = np.concatenate([model.predict(row[None]) for row in rows])
+        block = model.distances(rows)
+        chosen = block[np.arange(len(rows)), np.searchsorted(model.classes_, single)]
+        # Another class only where rounding decides: distances come from squares around a common origin.
+        size = np.ptp(X, axis=0).max()
+        np.testing.assert_allclose(chosen, block.min(axis=1), rtol=1e-7, atol=1e-7 * size)
+
+
+@pytest.mark.parametrize(("n_features", "measure"), list(zip((6, 30, 90, 6, 30, 90), MEASURES, strict=True)))
+def test_first_of_equal_classes_is_the_nearest(n_features: int, measure: str) -> None:
+    X, y = rows_of_classes(200, n_features)
+    model = FoldingClassifier(batch_size=25, measure=measure)
+    model.fit(np.concatenate([X[:150], X[:150]]), np.concatenate([y[:150], y[:150] + 3]))
+    single = np.concatenate([model.predict(row[None]) for row in X[150:]])
+    assert single.max() < 3
+    assert np.array_equal(single, model.predict(X[150:]))
+
+
 @pytest.mark.parametrize("factor", [1e4, 1e90, 1e200, 0.0])
 def test_single_rows_far_away_have_the_measures_of_a_block(factor: float) -> None:
     X, y = rows_of_classes(400, 20)

@@ -4,9 +4,9 @@ import pytest
 
 SOLVERS = (
     "onefold.models.hull.build_hull",
-    "onefold.models.kahm._core.build_hull",
-    "onefold.models.kahm._core.solve",
-    "onefold.models.kahm._core.solve_equidistant",
+    "onefold.models.kahm.core.build_hull",
+    "onefold.models.kahm.core.solve",
+    "onefold.models.kahm.core.solve_equidistant",
     "onefold.models.membership._core.build_hull",
     "onefold.models.membership._core.fit_mapping",
     "onefold.models.membership._core.solve_mapping",

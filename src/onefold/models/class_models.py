@@ -370,9 +370,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """
         if hasattr(self, "head_"):
             return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
-        rows = self._checked(X)
-        nearest = self.pool_.nearest(rows, self.measure, self._n_probe, self.n_jobs)
-        return np.asarray(self.classes_[nearest])
+        return np.asarray(self.classes_[self.distances(X).argmin(axis=1)])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return scores, or for two classes the advantage of the second.

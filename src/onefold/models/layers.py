@@ -4,23 +4,16 @@ This is the deep composition of every family (000 Def. 3, 001 Def. 11). A family
 point under one layer is, in coordinates of the hull.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Generic, Protocol, Self, TypeVar, cast
+from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from onefold._base.arrays import Array, Index, Mask
+from onefold._base.arrays import Array, Mask
 from onefold.models.folding import Folding
 from onefold.models.hull import Hull, squared_length
-from onefold.models.pool import (
-    BLOCK_BYTES,
-    CACHED_BYTES,
-    PRODUCT_WIDTH,
-    SMALLEST_BLOCK,
-    SideBySide,
-    Stack,
-)
+from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 
 __all__ = ["Layer", "LayeredStack", "View"]
 
@@ -87,15 +80,10 @@ class LayeredStack(Generic[SomeLayer]):
         # A multiple of the width matrix products are made for: they lose up to a third at odd numbers.
         return max(rows // PRODUCT_WIDTH * PRODUCT_WIDTH, SMALLEST_BLOCK)
 
-    def select(self, index: int) -> "LayeredStack[SomeLayer]":
+    def select(self, index: int) -> Self:
         """One machine of the stack, on the same memory, without layers it has no component for."""
         layers = tuple(layer.select(index) for layer in self.layers if layer.active[index])
-        return LayeredStack(self.hull.select(index), layers)
-
-    def gather(self, stacks: Sequence[Stack], owners: Sequence[Index], n_groups: int) -> SideBySide | None:
-        """The machines of stacks of this family side by side, for one query at a time, if it has a way."""
-        prepare = getattr(self.layers[0], "gather", None)
-        return None if prepare is None else cast(SideBySide | None, prepare(stacks, owners, n_groups))
+        return type(self)(self.hull.select(index), layers)
 
     def view(self, queries: Array) -> View:
         """What folding needs to know of queries (M, p)."""

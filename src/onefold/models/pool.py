@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -20,13 +20,15 @@ from onefold._base.arrays import Array, Index, Mask
 from onefold._base.parallel import one_blas_thread, run_parallel, run_spread, worker_count
 from onefold.models.folding import WITHOUT_ANGLES, Folding, check_measure
 
+if TYPE_CHECKING:
+    from onefold.models.few import GatheredMachines
+
 __all__ = [
     "BLOCK_BYTES",
     "CACHED_BYTES",
     "PRODUCT_WIDTH",
     "SMALLEST_BLOCK",
     "Pool",
-    "SideBySide",
     "Stack",
     "StackMemory",
     "fit_pool",
@@ -43,27 +45,12 @@ SMALLEST_BLOCK = 16
 ROWS_OF_A_BLOCK = 128
 LEAST_BLOCKS = 4
 BLOCK_STEP = 8  # rows: products lose time at odd numbers
-# So few rows are asked one by one of all machines side by side: see ``SideBySide``.
+# So few rows are asked one by one of all machines side by side: see ``few``.
 FEW_ROWS = 4
 # Rows larger than this (in units of the data) are shrunk before folding, so that squares cannot overflow.
 LARGEST_ENTRY = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e12}
 # Samples in one stack of small machines: large enough for one efficient product, small enough for the cache.
 STACKED_SAMPLES = 1024
-
-
-class SideBySide(Protocol):
-    """Machines of several stacks side by side, for one query at a time."""
-
-    @property
-    def indices(self) -> frozenset[int]:
-        """Which stacks they come from."""
-
-    def least(self, row: Array, name: str, divisor: Array, seen: Array, nearest_only: bool = False) -> Array:
-        """Least measure (groups,) of a row (p,) by each group.
-
-        With ``nearest_only`` groups that are certainly not the nearest may be infinitely far, and the one
-        that certainly is at zero.
-        """
 
 
 class Stack(Protocol):
@@ -115,15 +102,8 @@ class Pool:
         ``skip`` is for each row the number, over all stacks, of a machine that is not asked.
         """
         check_measure(name)
-        found = None if skip is not None else self._few(X, name, n_probe, n_jobs, nearest_only=False)
+        found = None if skip is not None else self._few(X, name, n_probe, n_jobs)
         return self._measures(X, name, n_probe, n_jobs, skip) if found is None else found
-
-    def nearest(self, X: Array, name: str, n_probe: int | None = None, n_jobs: int | None = None) -> Index:
-        """Group with the smallest folding measure of each row, the first of equal ones: (M,)."""
-        check_measure(name)
-        found = self._few(X, name, n_probe, n_jobs, nearest_only=True)
-        found = self._measures(X, name, n_probe, n_jobs) if found is None else found
-        return np.asarray(found.argmin(axis=1))
 
     def _measures(
         self,
@@ -163,19 +143,16 @@ class Pool:
         return lowest
 
     @cached_property
-    def _gathered(self) -> SideBySide | None:
+    def _gathered(self) -> GatheredMachines | None:
         """Machines that can be asked side by side; made when a few rows are asked for the first time."""
         gather = getattr(self.stacks[0], "gather", None)  # what not every family can do
-        found = None if gather is None else gather(self.stacks, self.owners, self.n_groups)
-        return cast(SideBySide | None, found)
+        return None if gather is None else gather(self.stacks, self.owners, self.n_groups)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_gathered"}
 
     @one_blas_thread()
-    def _few(
-        self, X: Array, name: str, n_probe: int | None, n_jobs: int | None, nearest_only: bool
-    ) -> Array | None:
+    def _few(self, X: Array, name: str, n_probe: int | None, n_jobs: int | None) -> Array | None:
         """Measures of a few rows, one by one; None where that does not pay."""
         if len(X) > FEW_ROWS or n_probe is not None or self._gathered is None:
             return None
@@ -184,7 +161,7 @@ class Pool:
         lowest = np.empty((len(X), self.n_groups), dtype=self.dtype)
         for row, (query, divisor) in enumerate(zip(*queries, strict=True)):
             one, seen = slice(row, row + 1), self.seen(divisor[None])
-            least = gathered.least(query, name, divisor[None], seen, nearest_only and not others)
+            least = gathered.least(query, name, divisor[None], seen)
             if others:
                 least = np.minimum(least, self._measures(X[one], name, None, n_jobs, stacks=others)[0])
             lowest[row] = least

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onefold.models.hull import build_hull, centre
-from onefold.models.kahm._core import regression_target, sample_kernel, solve_equidistant, solve_spectral
+from onefold.models.kahm.core import regression_target, sample_kernel, solve_equidistant, solve_spectral
 
 
 @pytest.mark.parametrize(("n_samples", "n_features"), [(2, 1), (2, 7), (5, 4), (5, 5), (20, 64), (64, 80)])

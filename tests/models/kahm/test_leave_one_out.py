@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onefold import KAHM, AutoencoderClassifier, DeepMembershipAutoencoder, FoldingClassifier, WideKAHM, io
-from onefold.models.kahm._smoothing import FEWEST_ROWS
+from onefold.models.kahm.core import FEWEST_ROWS
 from reference import kahm as literal
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")

@@ -12,15 +12,15 @@ from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
 from onefold.models.hull import LARGEST_STACKED
-from onefold.models.kahm._core import (
+from onefold.models.kahm.core import (
     MachineStack,
     fit_stack,
     fold_at,
+    leave_one_out,
     memberships,
     stack_from_state,
     stack_state,
 )
-from onefold.models.kahm._smoothing import leave_one_out
 from onefold.models.pool import Pool, Stack
 from onefold.models.scale import ScaleOption
 
@@ -195,7 +195,7 @@ class KAHM(_MachineFamily):
         """
         check_is_fitted(self)
         queries, _ = self.pool_.to_unit(self._queries(X))
-        return memberships(self._machine, queries)
+        return memberships(cast(MachineStack, self._machine), queries)
 
     @property
     def lambda_(self) -> float:
