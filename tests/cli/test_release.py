@@ -110,7 +110,7 @@ def test_allowed_ranges_use_bounded_noise(table, declared, tmp_path, capsys) -> 
     assert "no bound on epsilon per record" in capsys.readouterr().out
 
 
-SAMPLERS = pytest.mark.parametrize("sampler", [[], ["--hardened"], ["--sampler", "float"]])
+SAMPLERS = pytest.mark.parametrize("sampler", [[], ["--sampler", "float"]])
 
 
 @SAMPLERS
@@ -266,12 +266,11 @@ def test_keep_classifier_leaves_the_svm_and_says_it_is_not_private(frame, tmp_pa
 def test_keep_classifier_with_the_hardened_sampler_is_refused(frame, tmp_path, capsys) -> None:
     frame[["age", "income", "sick"]].to_csv(tmp_path / "a.csv", index=False)
     options = ["--label", "sick", "--keep-classifier", 100, "--out", tmp_path / "b.csv"]
-    for spelling in ([], ["--hardened"]):
-        assert run(tmp_path / "a.csv", *options, *spelling) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        assert "add --sampler float" in error
-        assert not (tmp_path / "b.csv").exists()
+    assert run(tmp_path / "a.csv", *options) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "add --sampler float" in error
+    assert not (tmp_path / "b.csv").exists()
 
 
 # --- persons ----------------------------------------------------------------------------------------------
@@ -417,7 +416,6 @@ def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) ->
         ["--lam", "1", "--out", "x.txt"],
         ["--lam", "1", "--person", "town"],
         ["--lam", "1", "--rows-per-person", "2"],
-        ["--lam", "1", "--hardened", "--sampler", "float"],
         ["--lam", "1", "--label", "sick", "--person", "sick", "--rows-per-person", "2"],
         ["--lam", "1", "--person", "nothing", "--rows-per-person", "2"],
         ["--keep-classifier", "1", "--label", "sick", "--sampler", "float"],

@@ -160,8 +160,6 @@ def test_seed_and_float_sampler_void_the_guarantee_of_moments(blobs, kind: Any) 
     assert kind(1.0, **given).fit(*blobs[0]).guarantee_.holds
     assert kind(1.0, **given, random_state=0).fit(*blobs[0]).guarantee_.voided_by == (SEEDED,)
     assert kind(1.0, **given, sampler="float").fit(*blobs[0]).guarantee_.voided_by == (FLOAT_SAMPLER,)
-    with pytest.warns(FutureWarning, match="old spelling"):
-        assert kind(1.0, **given, hardened=False).fit(*blobs[0]).guarantee_.voided_by == (FLOAT_SAMPLER,)
 
 
 @pytest.mark.parametrize("kind", [MomentClassifier, MomentFabricator])

@@ -212,17 +212,3 @@ def test_a_description_with_one_field_less_or_wrong_breaks_the_schema(name: str)
     for wrong in ({"epsilon": -1.0, "delta": 2.0}, -1, [3]):
         assert breaks({**plain, name: wrong}, SCHEMA)
     assert breaks({**plain, "further": 1}, SCHEMA) == ["$: further is not described"]
-
-
-def test_descriptions_of_version_0_1_are_read() -> None:
-    """They name neither persons nor conditions nor clipping: nobody has checked the change."""
-    later = {"person", "rows_per_person", "clipped", "conditions", "mu", "odds"}
-    table = Laplace(1.0, sensitivity=2.0).guarantee(3).with_labels(0.5)
-    old = {name: value for name, value in table.to_dict().items() if name not in later}
-    found = Guarantee.from_dict(old)
-    assert (found.entry, found.record, found.labels) == (table.entry, table.record, table.labels)
-    assert (found.person, found.clipped, found.conditions) == (None, False, ())
-    assert "if no entry changes by more than 2 (not checked)" in str(found)
-    for relation in ("neighbours", "replaced", "labels_in_record", "n_owners"):
-        old.pop(relation)
-    assert Guarantee.from_dict(old).neighbours == "replace"

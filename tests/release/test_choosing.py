@@ -81,13 +81,6 @@ def test_weights_that_are_not_diagonal_need_the_float_sampler() -> None:
     assert choose(2, Pi, lam=1.0, sensitivity=1.0, sampler="float").epsilon > 0
 
 
-def test_old_spelling_of_the_sampler_is_understood() -> None:
-    for old, new in ((True, "hardened"), (False, "float")):
-        with pytest.warns(FutureWarning, match="old spelling"):
-            strength = choose(2, lam=1.0, sensitivity=1.0, hardened=old)
-        assert strength == choose(2, lam=1.0, sensitivity=1.0, sampler=new)
-
-
 @pytest.mark.parametrize("bounds", [(-1.0, 1.0), (-0.25, 0.42), (0.0, 3.0), (-20.0, 30.0)])
 @pytest.mark.parametrize("share", [1e-3, 0.5, 0.99])
 def test_bounded_lam_reaches_the_error(bounds: tuple[float, float], share: float) -> None:

@@ -293,14 +293,11 @@ def test_seed_voids_the_guarantee(release) -> None:
 
 
 @releases
-def test_hardened_is_the_default_sampler_and_the_old_spelling_is_understood(release) -> None:
+def test_hardened_is_the_default_sampler(release) -> None:
     """Before, the default sampler told 100/255 and 101/255 apart, whatever epsilon said."""
     X, options = toy()[0], {"sensitivity": Box(0, 1)}
     assert "hardened sampler" in release(X, **options).guarantee.mechanism
-    with pytest.warns(FutureWarning, match="old spelling"):
-        old = release(X, hardened=False, **options)
-    assert old.guarantee == release(X, sampler="float", **options).guarantee
-    assert not old.guarantee.holds
+    assert not release(X, sampler="float", **options).guarantee.holds
 
 
 @releases

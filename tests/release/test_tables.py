@@ -252,8 +252,6 @@ def test_release_table_is_hardened_unless_the_float_sampler_is_named() -> None:
     assert made.guarantee.record[0] > loose.guarantee.record[0]
     assert made.guarantee.holds
     assert not loose.guarantee.holds
-    with pytest.warns(FutureWarning, match="old spelling"):
-        assert release_table(COLUMNS, codec(), 1.0, hardened=True).guarantee == made.guarantee
 
 
 def test_seed_voids_the_guarantee_of_a_table() -> None:

@@ -234,7 +234,6 @@ SAMPLER = (
     "how noise is drawn: hardened withstands attacks on floating-point numbers; float does not, and promises "
     "nothing"
 )
-HARDENED = "accepted for older scripts: noise is hardened unless --sampler float is given"
 # What a schema says; each of these options beside one would contradict it, or repeat it.
 BY_SCHEMA = ("label", "ignore", "classes", "range", "sensitivity", "person", "rows_per_person")
 NO_DOMAIN = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from onefold.cli import arguments as shared
 from onefold.cli import reports
-from onefold.cli.arguments import flag, option
+from onefold.cli.arguments import option
 from onefold.cli.console import busy, show, without_bars
 from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
 from onefold.cli.tables import NumberTable, labels_of, read_numbers
@@ -44,7 +44,6 @@ def add_parser(commands: Any) -> None:
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
     shared.add_person_options(group)
-    flag(group, "--hardened", shared.HARDENED)
     shared.add_ledger(group)
     steps = (
         "number of smoothing steps: honest chooses it from the noisy rows only; documented chooses it from "
@@ -61,8 +60,6 @@ def run(args: argparse.Namespace) -> int:
     check_spares_ledger(args.ledger, args.out)
     reports.check_report(args)
     schema = shared.load_schema(args, *shared.BY_SCHEMA)
-    if args.hardened and noise.sampler == "float":
-        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
     stopping = _stopping(args.stopping)
     if schema is None:
         columns, maker = _of_numbers(args, noise, stopping)

@@ -84,7 +84,6 @@ def _add_noise_options(group: Any) -> None:
     unit = "what --epsilon protects: a record, or a person (all rows of one), which needs --person"
     option(group, "--unit", unit, default="record", choices=("record", "person"))
     shared.add_sampler(group)
-    flag(group, "--hardened", shared.HARDENED)
     shared.add_label_options(group)
     shared.add_ledger(group)
 
@@ -132,8 +131,6 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError(
             "--sweep and --keep-classifier promise nothing to persons: --ignore COL instead"
         )
-    if args.hardened and args.sampler == "float":
-        raise InvalidInputError("--hardened and --sampler float contradict each other: leave out one")
     shared.check_person_options(args.person, args.rows_per_person)
     if args.unit == "person" and (args.person is None or args.epsilon is None or args.allowed):
         raise InvalidInputError("--unit person needs --person and --epsilon, and noise without --allowed")

@@ -53,8 +53,6 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
         guarantee: for tests only.

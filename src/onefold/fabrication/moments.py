@@ -99,8 +99,6 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     random_state : int, Generator or None, default=None
         None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
         guarantee: for tests only.
@@ -201,7 +199,6 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         least: float = 0.25,
         sampler: str = "hardened",
         rows_per_person: int | None = None,
-        hardened: bool | None = None,
         random_state: int | np.random.Generator | None = None,
         ledger: AnyLedger = None,
         schema: Schema | None = None,
@@ -226,7 +223,6 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             least=least,
             sampler=sampler,
             rows_per_person=rows_per_person,
-            hardened=hardened,
             random_state=random_state,
             ledger=ledger,
             schema=schema,

@@ -136,7 +136,6 @@ class ClassesOnMoments(OnMoments):
         least: float = 0.25,
         sampler: str = "hardened",
         rows_per_person: int | None = None,
-        hardened: bool | None = None,
         random_state: int | np.random.Generator | None = None,
         ledger: AnyLedger = None,
         schema: Schema | None = None,
@@ -154,7 +153,6 @@ class ClassesOnMoments(OnMoments):
         self.least = least
         self.sampler = sampler
         self.rows_per_person = rows_per_person
-        self.hardened = hardened
         self.random_state = random_state
         self.ledger = ledger
         self.schema = schema

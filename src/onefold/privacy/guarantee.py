@@ -454,7 +454,7 @@ class Guarantee:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> "Guarantee":
-        """Restore the guarantee that :meth:`to_dict` described, also in versions that named no relation.
+        """Restore the guarantee that :meth:`to_dict` described.
 
         Parameters
         ----------
@@ -467,36 +467,17 @@ class Guarantee:
             The guarantee.
         """
         try:
-            known = {**_older(plain), **plain}
+            known = {"schema": None, **plain}
             pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
             found = cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
             if plain.get("holds", found.holds) != found.holds:
                 raise InvalidInputError("this guarantee says whether it holds in two ways")
-            # Before samplers had names, noise was drawn by the float sampler unless the text says otherwise.
-            exact = "clipped" in plain or found.unit == "label" or "hardened" in found.mechanism
-            return found if exact else found.voided(FLOAT_SAMPLER)
+            return found
         except (KeyError, TypeError, AttributeError):
             raise InvalidInputError("this is not the description of a guarantee") from None
 
     def __str__(self) -> str:
         return "\n".join(map(printable, sentences(self)))
-
-
-def _older(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the meaning of descriptions without these names: replaced records, or records with labels."""
-    moments = "neighbours" in plain
-    return {
-        "neighbours": "replace",
-        "replaced": plain["entry"] if moments else None,
-        "labels_in_record": moments,
-        "n_owners": 1,
-        "person": None,
-        "rows_per_person": None,
-        "clipped": False,
-        "conditions": [],
-        "mu": None,
-        "schema": None,
-    }
 
 
 def _both(one: Pair, other: Pair) -> Pair:

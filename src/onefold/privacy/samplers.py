@@ -18,7 +18,6 @@ they tie, more are drawn, as many as it takes. No statistical distance remains.
 import math
 import numbers
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
@@ -31,7 +30,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from onefold._base.arrays import Floats, Integers, Mask
-from onefold._base.validation import Flag, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 
 try:  # an interpreter may be built without it
@@ -49,7 +47,6 @@ __all__ = [
     "RandomState",
     "bernoulli",
     "byte_stream",
-    "chosen_sampler",
     "discrete_laplace",
     "generator",
     "keep_probability",
@@ -62,20 +59,6 @@ __all__ = [
 # --- which sampler -----------------------------------------------------------------------------------------
 
 SAMPLERS = ("hardened", "float")
-
-
-def chosen_sampler(sampler: str, hardened: bool | None, stacklevel: int = 5) -> str:
-    """Return the name of a sampler, given by name or in the old spelling ``hardened=``."""
-    check_parameter("sampler", sampler, OneOf(SAMPLERS))
-    if hardened is None:
-        return sampler
-    check_parameter("hardened", hardened, Flag())
-    warnings.warn(
-        "hardened= is an old spelling: leave it out, or write sampler='float' for noise without a guarantee",
-        FutureWarning,
-        stacklevel=stacklevel,
-    )
-    return "hardened" if hardened else "float"
 
 
 # --- the source of the bits -------------------------------------------------------------------------------

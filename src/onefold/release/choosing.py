@@ -11,7 +11,6 @@ from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
-from onefold.privacy.samplers import chosen_sampler
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
 
@@ -104,7 +103,6 @@ def choose(
     delta: float = 1e-5,
     sensitivity: float | Domain | None = None,
     sampler: str = "hardened",
-    hardened: bool | None = None,
     rows_per_person: int | None = None,
 ) -> Strength:
     """Convert one of ``lam``, ``adversary_error`` and ``epsilon`` into the others.
@@ -129,8 +127,6 @@ def choose(
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
         epsilon holds in exact arithmetic only, and a release with it promises nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     rows_per_person : int or None, default=None
         Largest number of records of a person, whom ``epsilon`` is then about. What is returned is always
         about a record.
@@ -157,7 +153,6 @@ def choose(
     """
     if sum(option is not None for option in (lam, adversary_error, epsilon)) != 1:
         raise InvalidInputError("give exactly one of lam, adversary_error and epsilon")
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity, "sampler": sampler}
     if lam is not None:
         noise = FisherGaussian(lam, Pi, **options)
@@ -177,7 +172,6 @@ def bounded_lam(
     *,
     sensitivity: float | Domain | None = None,
     sampler: str = "hardened",
-    hardened: bool | None = None,
 ) -> float:
     """Find the largest lam at which noise within bounds leaves an adversary a given error.
 
@@ -196,8 +190,6 @@ def bounded_lam(
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
         epsilon holds in exact arithmetic only, and a release with it promises nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -223,7 +215,6 @@ def bounded_lam(
     >>> round(float(BoundedFisherNoise(lam, (-0.5, 0.5), sensitivity=1.0).standard_errors(1)[0]), 6)
     0.1
     """
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     low, high = bounds
     most = (high - low) / (2 * math.pi)
     if not 0 < positive("error", error) < 0.997 * most:
@@ -250,7 +241,6 @@ def bounded_lam_of_epsilon(
     delta: float = 1e-5,
     sensitivity: float | Domain | None = None,
     sampler: str = "hardened",
-    hardened: bool | None = None,
 ) -> float:
     """Find the largest lam at which noise within bounds has a given epsilon per record.
 
@@ -275,8 +265,6 @@ def bounded_lam_of_epsilon(
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
         epsilon holds in exact arithmetic only, and a release with it promises nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -302,7 +290,6 @@ def bounded_lam_of_epsilon(
     >>> round(BoundedFisherNoise(lam, (-60.0, 60.0), sensitivity=1.0).guarantee(1).record[0], 4)
     2.0
     """
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     options: dict[str, Any] = {"delta": delta, "sensitivity": sensitivity}
     pairs = np.asarray(bounds, dtype=np.float64)
     p = n_features or (1 if pairs.ndim == 1 else len(pairs))

@@ -20,7 +20,7 @@ from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.persons import SAME_PERSON, kept_rows
-from onefold.privacy.samplers import RandomState, byte_stream, chosen_sampler, generator
+from onefold.privacy.samplers import RandomState, byte_stream, generator
 from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
 from onefold.release._solver import kkt_residual
@@ -132,7 +132,6 @@ def release_iid(
     person: Any = None,
     rows_per_person: int | None = None,
     ledger: AnyLedger = None,
-    hardened: bool | None = None,
 ) -> Release:
     """Add independent Gaussian noise of covariance Pi^(-1/2) / sqrt(lam) to rows.
 
@@ -165,8 +164,6 @@ def release_iid(
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -189,7 +186,6 @@ def release_iid(
     >>> released.shape, round(released.bound, 6), round(released.guarantee.record[0], 2)
     ((50, 2), 20.0, 1.76)
     """
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     noise = FisherGaussian(lam, Pi, delta=delta, sensitivity=sensitivity, sampler=sampler)
     chosen = None if Pi is None else "the weights Pi"
     rows, guarantee = _noisy(X, noise, chosen, random_state, person, rows_per_person, ledger)
@@ -210,7 +206,6 @@ def release_bounded(
     person: Any = None,
     rows_per_person: int | None = None,
     ledger: AnyLedger = None,
-    hardened: bool | None = None,
 ) -> Release:
     """Add noise that keeps within its own bounds to rows.
 
@@ -247,8 +242,6 @@ def release_bounded(
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     Returns
     -------
@@ -271,7 +264,6 @@ def release_bounded(
     >>> bool(np.min(ages) >= 0)
     True
     """
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     noise = BoundedFisherNoise(lam, bounds, Pi, delta=delta, sensitivity=sensitivity, sampler=sampler)
     chosen = "the bounds of the noise" if Pi is None else "the bounds of the noise and the weights Pi"
     rows, guarantee = _noisy(X, noise, chosen, random_state, person, rows_per_person, ledger)

@@ -13,7 +13,7 @@ from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, Rando
 from onefold.privacy.contract import contract_rows, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
-from onefold.privacy.samplers import RandomState, chosen_sampler, generator
+from onefold.privacy.samplers import RandomState, generator
 from onefold.release.columns import Column, TableCodec
 from onefold.release.releases import TOGETHER, promised
 from onefold.tables import Schema
@@ -104,7 +104,6 @@ def release_table(
     bounded: bool = False,
     delta: float = 1e-5,
     sampler: str = "hardened",
-    hardened: bool | None = None,
     random_state: RandomState = None,
     person: Any = None,
     rows_per_person: int | None = None,
@@ -135,8 +134,6 @@ def release_table(
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on grids. "float" is open to attacks on floating-point numbers: its
         guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     random_state : int, Generator or None, default=None
         None takes the noise from the system's cryptographic generator. A seed voids the guarantee: for tests
         only.
@@ -177,7 +174,6 @@ def release_table(
     >>> {name: str(values.dtype) for name, values in made.columns.items()}, made.guarantee.holds
     ({'age': 'int64', 'town': '<U1'}, True)
     """
-    sampler = chosen_sampler(sampler, hardened, stacklevel=3)
     if schema is not None:
         codec = TableCodec.from_schema(schema) if codec is None else codec
         rows, labels, person = contract_rows(schema, columns, labels, person)

@@ -48,17 +48,6 @@ def test_the_float_sampler_promises_nothing(make) -> None:
 
 
 @each
-def test_the_old_spelling_warns_where_it_is_written(make) -> None:
-    for hardened, sampler in ((True, "hardened"), (False, "float")):
-        with pytest.warns(FutureWarning, match="old spelling") as caught:
-            noise = make(sensitivity=1.0, hardened=hardened)
-        assert noise.sampler == sampler
-        assert caught[0].filename == __file__
-    with pytest.raises(InvalidInputError, match="hardened must be"):
-        make(sensitivity=1.0, hardened=1)
-
-
-@each
 def test_noise_without_a_domain_is_refused_in_one_line(make) -> None:
     for options in ({}, {"sensitivity": None}):
         with pytest.raises(InvalidInputError, match=r"^declare what may change: [^\n]*$"):

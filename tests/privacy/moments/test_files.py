@@ -124,7 +124,6 @@ def test_a_file_cannot_promise_more_than_its_noise() -> None:
         {"parameters": {"random_state": 0}},
         {"parameters": {"radius": -1.0}},
         {"parameters": {"sampler": "no"}},
-        {"parameters": {"hardened": "no"}},
         {"parameters": {"rows_per_person": 0}},
         {"parameters": []},
         {"guarantee": None},

@@ -150,9 +150,6 @@ def test_seeds_and_float_samplers_promise_nothing() -> None:
         model = PrivateMoments(1.0, classes=[0, 1], **options).fit(X, y)
         assert model.guarantee_.voided_by == (reason,)
         assert PrivateMoments.from_bytes(model.to_bytes()).guarantee_.voided_by == (reason,)
-    with pytest.warns(FutureWarning, match="sampler"):
-        old = PrivateMoments(1.0, classes=[0, 1], hardened=False).fit(X, y)
-    assert not old.guarantee_.holds
 
 
 def test_a_parameter_changed_after_the_release_changes_no_claim() -> None:

@@ -52,8 +52,6 @@ class BoundedFisherNoise(RowNoise):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on dyadic grids. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -101,7 +99,6 @@ class BoundedFisherNoise(RowNoise):
         delta: float = 1e-5,
         sensitivity: float | Domain | None = None,
         sampler: str = "hardened",
-        hardened: bool | None = None,
     ) -> None:
         self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
         self.Pi = None if Pi is None else np.array(Pi)
@@ -113,7 +110,7 @@ class BoundedFisherNoise(RowNoise):
         ]
         if len(set(given)) > 1:
             raise InvalidInputError("bounds and Pi must have one entry per column")
-        super().__init__(sensitivity, given[0] if given else None, sampler, hardened)
+        super().__init__(sensitivity, given[0] if given else None, sampler)
         self._check_scales(self._free_scales(self.n_features or 1))
         self._states(self.n_features or 1)  # refuses now what it could not draw later
 

@@ -48,8 +48,6 @@ class FisherGaussian(RowNoise):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on dyadic grids. "float" is open to attacks on floating-point
         numbers: its guarantee is void. A ``Pi`` that is not diagonal needs it.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
 
     See Also
     --------
@@ -91,12 +89,11 @@ class FisherGaussian(RowNoise):
         delta: float = 1e-5,
         sensitivity: float | Domain | None = None,
         sampler: str = "hardened",
-        hardened: bool | None = None,
     ) -> None:
         self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
         self.Pi = None if Pi is None else np.array(Pi)
         self.weights = Weights(Pi)
-        super().__init__(sensitivity, self.weights.n_features, sampler, hardened)
+        super().__init__(sensitivity, self.weights.n_features, sampler)
         if self.hardened and not self.weights.independent:
             raise InvalidInputError("Pi is not diagonal: that takes sampler='float', which promises nothing")
         self._check_scales(self._scales(self.n_features or 1))

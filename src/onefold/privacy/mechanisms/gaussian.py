@@ -36,8 +36,6 @@ class AnalyticGaussian(ApproximateMechanism):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
@@ -194,8 +192,6 @@ class Gaussian(AnalyticGaussian):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None

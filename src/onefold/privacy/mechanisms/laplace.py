@@ -37,8 +37,6 @@ class Laplace(Mechanism):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None
@@ -79,13 +77,12 @@ class Laplace(Mechanism):
         *,
         unit: str = "entry",
         sampler: str = "hardened",
-        hardened: bool | None = None,
         n_features: int | None = None,
         rows_per_person: int | None = None,
     ) -> None:
         if delta != 0:
             raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, hardened, n_features, rows_per_person)
+        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, n_features, rows_per_person)
 
     @property
     def _ratio(self) -> float:
@@ -195,8 +192,6 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None, default=None

@@ -16,11 +16,11 @@ from onefold.exceptions import InvalidInputError
 from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.samplers import (
+    SAMPLERS,
     ByteStream,
     Lattice,
     RandomState,
     byte_stream,
-    chosen_sampler,
     lattice_for,
 )
 from onefold.privacy.sensitivity import INFERRED, Ball, Domain
@@ -106,6 +106,7 @@ def draw_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": EPSILON,
     "unit": OneOf(UNITS),
+    "sampler": OneOf(SAMPLERS),
     "n_features": (Whole(1), None),
     "rows_per_person": (Whole(1), None),
 }
@@ -143,8 +144,6 @@ class Mechanism(Frozen):
     sampler : {"hardened", "float"}
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    hardened : bool or None
-        Old spelling of ``sampler``.
     n_features : int or None
         Entries of a record; None takes it from the domain, or from the data when they come.
     rows_per_person : int or None
@@ -172,15 +171,13 @@ class Mechanism(Frozen):
         sensitivity: float | Domain | None,
         unit: str,
         sampler: str,
-        hardened: bool | None,
         n_features: int | None,
         rows_per_person: int | None,
     ) -> None:
         self.epsilon, self.unit, self.rows_per_person = epsilon, unit, rows_per_person
-        self.n_features = n_features
+        self.sampler, self.n_features = sampler, n_features
         check_parameters(self, CONSTRAINTS)
         self.epsilon, self.delta = float(epsilon), float(delta)
-        self.sampler = chosen_sampler(sampler, hardened)
         if sensitivity is None:
             raise InvalidInputError(NO_DOMAIN)
         if unit == "person" and rows_per_person is None:
@@ -271,7 +268,6 @@ class Mechanism(Frozen):
                 sensitivity=self.domain or self._word,
                 unit=self.unit,
                 sampler=self.sampler,
-                hardened=None,
                 n_features=n_features,
                 rows_per_person=self.rows_per_person,
             )
@@ -611,12 +607,9 @@ class ApproximateMechanism(Mechanism):
         *,
         unit: str = "entry",
         sampler: str = "hardened",
-        hardened: bool | None = None,
         n_features: int | None = None,
         rows_per_person: int | None = None,
     ) -> None:
         check_parameter("delta", delta, self._deltas)
         # By name, since the next class in line may be one without delta (OptimalNoise is also Laplace).
-        Mechanism.__init__(
-            self, epsilon, delta, sensitivity, unit, sampler, hardened, n_features, rows_per_person
-        )
+        Mechanism.__init__(self, epsilon, delta, sensitivity, unit, sampler, n_features, rows_per_person)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import Floats
-from onefold._base.validation import Whole, check_parameter
+from onefold._base.validation import OneOf, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.frozen import Frozen, constant
 from onefold.privacy.guarantee import Guarantee
@@ -21,7 +21,7 @@ from onefold.privacy.mechanisms.mechanism import (
     unpack,
     voids,
 )
-from onefold.privacy.samplers import RandomState, chosen_sampler
+from onefold.privacy.samplers import SAMPLERS, RandomState
 from onefold.privacy.sensitivity import Ball, Box, Domain
 from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_limit
 
@@ -139,11 +139,11 @@ class RowNoise(Frozen):
         sensitivity: float | Domain | None,
         n_features: int | None,
         sampler: str,
-        hardened: bool | None,
     ) -> None:
         if sensitivity is None:
             raise InvalidInputError(NO_DOMAIN)
-        self.sampler = chosen_sampler(sampler, hardened)
+        check_parameter("sampler", sampler, OneOf(SAMPLERS))
+        self.sampler = sampler
         self.domain = sensitivity if isinstance(sensitivity, Domain) else None
         if self.domain is not None and n_features is not None:
             if isinstance(self.domain, Ball):

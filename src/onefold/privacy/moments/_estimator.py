@@ -35,7 +35,7 @@ from onefold.privacy.moments._denoise import (
 from onefold.privacy.moments._release import Noise
 from onefold.privacy.moments._whitening import given_whitening, whitened, whitening_of
 from onefold.privacy.persons import limit_rows, person_codes
-from onefold.privacy.samplers import RandomState, chosen_sampler
+from onefold.privacy.samplers import RandomState
 from onefold.tables import Schema
 
 
@@ -76,8 +76,6 @@ class PrivateMoments(BaseEstimator):
     rows_per_person : int or None, default=None
         For records that belong to persons: the most records of a person that count; others are dropped at
         random before anything else. None keeps all.
-    hardened : bool or None, default=None
-        Old spelling of ``sampler``.
     random_state : None, int or Generator, default=None
         None takes fresh entropy of the operating system. A seed makes the noise predictable and the guarantee
         void: use it in tests only.
@@ -184,7 +182,6 @@ class PrivateMoments(BaseEstimator):
         neighbours: Literal["add-remove", "replace"] = "add-remove",
         sampler: str = "hardened",
         rows_per_person: int | None = None,
-        hardened: bool | None = None,
         random_state: RandomState = None,
         ledger: AnyLedger = None,
         second_moments: Literal["class", "pooled", "auto"] = "class",
@@ -199,7 +196,6 @@ class PrivateMoments(BaseEstimator):
         self.neighbours = neighbours
         self.sampler = sampler
         self.rows_per_person = rows_per_person
-        self.hardened = hardened
         self.random_state = random_state
         self.ledger = ledger
         self.second_moments = second_moments
@@ -236,7 +232,6 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             This object, with the release.
         """
-        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
         budget = Budget.of(self, person is not None)
         if schema is not None and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
             rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
@@ -250,10 +245,12 @@ class PrivateMoments(BaseEstimator):
         if person is not None:
             rows, labels, person = self._limited(rows, labels, person)
         candidates, codes = core.candidates_of(labels, self.classes)
-        if sampler == "hardened" and len(rows) > MOST_ROWS:
+        if self.sampler == "hardened" and len(rows) > MOST_ROWS:
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
-        noise = Noise.of(self.random_state, sampler, person, silent=budget.mu is None)
-        guarantee = reduce(Guarantee.provided, conditions, budget.promise(sampler, rows.shape[1], schema))
+        noise = Noise.of(self.random_state, self.sampler, person, silent=budget.mu is None)
+        guarantee = reduce(
+            Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], schema)
+        )
         charge(self.ledger, guarantee, "private moments")
         sigma = budget.levels[0]  # counts, centre and whitening have the same noise in all of them
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
@@ -314,8 +311,7 @@ class PrivateMoments(BaseEstimator):
         >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
         (1.0, 1e-05)
         """
-        sampler = chosen_sampler(self.sampler, self.hardened, stacklevel=3)
-        promised = Budget.of(self, of_persons).promise(sampler, n_features, schema)
+        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, schema)
         return reduce(Guarantee.provided, conditions, promised)
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:

@@ -423,9 +423,6 @@ def moments_from_parts(
     """Return parameters and fitted attributes; refuse what does not fit together."""
     try:
         given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
-        if "hardened" in given:  # written before samplers had names
-            given["sampler"] = {True: "hardened", False: "float"}[given.pop("hardened")]
-            given["rows_per_person"] = None
         if given.get("sampler") == "float":
             guarantee = guarantee.voided(FLOAT_SAMPLER)
         if given.get("epsilon") is None:

@@ -25,7 +25,6 @@ from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._estimator import PrivateMoments
 from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
-from onefold.privacy.samplers import chosen_sampler
 from onefold.tables import Schema
 
 __all__ = ["MomentPart", "MomentRounds"]
@@ -97,10 +96,7 @@ class MomentRounds:
             raise InvalidInputError("a sum over sites needs a public whitening, or None")
         if moments.rows_per_person is not None:
             raise InvalidInputError("rows_per_person cannot be used in two rounds: limit the rows beforehand")
-        if (
-            chosen_sampler(moments.sampler, moments.hardened) != "hardened"
-            or moments.random_state is not None
-        ):
+        if moments.sampler != "hardened" or moments.random_state is not None:
             raise InvalidInputError("a sum over sites needs the hardened sampler, without a seed")
         self._budget = Budget.of(self._agreed, of_persons)
         self.promise: Guarantee = self._budget.promise("hardened", n_features, schema)
