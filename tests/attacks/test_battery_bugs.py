@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import first_of, later
 
 from attacks.release_targets import all_targets
 from onefold.audit.battery import attack
@@ -242,7 +243,9 @@ BUGS: list[tuple[Plant, str, int, str]] = [
 
 
 @pytest.mark.parametrize(
-    ("plant", "name", "place", "look"), BUGS, ids=lambda value: getattr(value, "__name__", str(value))
+    ("plant", "name", "place", "look"),
+    later(BUGS, first_of(lambda bug: bug[3])),  # one for each look: the others tell of the attack, not of us
+    ids=lambda value: getattr(value, "__name__", str(value)),
 )
 def test_planted_bug_is_caught(monkeypatch: Patch, plant: Plant, name: str, place: int, look: str) -> None:
     plant(monkeypatch)

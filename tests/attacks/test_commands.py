@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.tiers import later
 
 from onefold.cli.app import main
 from onefold.fabrication import synthesizer
@@ -229,14 +230,21 @@ def differences(
     }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+# Each way of making something private, and each source of rows, once; all commands before a merge.
+FAST = ("fit", "fit a number per person", "synthesize a database", "transfer source of rows", "federate site")
+
+
+@pytest.mark.parametrize("name", later(COMMANDS, FAST))
 def test_what_a_private_command_writes_depends_on_a_record_only_through_the_noise(
     name: str, randomness: Randomness, schema: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert differences(name, randomness, schema, tmp_path, capsys) == set()
 
 
-@pytest.mark.parametrize("name", [name for name, (relation, _) in COMMANDS.items() if relation == "replace"])
+@pytest.mark.parametrize(
+    "name",
+    later((name for name, (relation, _) in COMMANDS.items() if relation == "replace"), ["release"]),
+)
 def test_a_release_of_rows_says_that_the_name_of_a_person_is_not_covered(
     name: str, schema: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,7 +262,7 @@ LEAKS = {
 }
 
 
-@pytest.mark.parametrize("name", LEAKS)
+@pytest.mark.parametrize("name", later(LEAKS, ["fit moments", "fit tables", "transfer source of rows"]))
 def test_a_record_that_passes_without_noise_is_seen(
     name: str,
     randomness: Randomness,

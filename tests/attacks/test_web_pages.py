@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import later
 
 pytest.importorskip("starlette.testclient")
 pytest.importorskip("matplotlib")
@@ -113,7 +114,7 @@ def what_leaves(user: Any, more: str | None, unit: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("unit", ["record", "entry"])
+@pytest.mark.parametrize("unit", later(["record", "entry"], ["entry"]))
 def test_neighbouring_tables_give_the_same_schema_and_the_same_words(user: Any, unit: str) -> None:
     alone = what_leaves(user, None, unit)
     for name, more in MORE.items():
@@ -158,7 +159,7 @@ def test_whatever_is_sent_only_what_the_page_shows_is_kept(user: Any) -> None:
 # --- the ledger ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("unit", ["record", "entry"])
+@pytest.mark.parametrize("unit", later(["record", "entry"], ["entry"]))
 def test_every_release_is_one_event_that_is_there_before_noise(
     user: Any, ledger: Path, unit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
