@@ -1,11 +1,10 @@
-"""Encrypted sums: processor time and bytes of every role, for both schemes, beside plain sums.
+"""Encrypted sums: processor time and bytes of every role, beside plain sums.
 
-A plain site draws the same noise and packs the numbers into a frame; a plain server adds them. The schemes:
-two holders of two (one of whom may be the server itself), three of five, and one key of BFV, for which the
-server adds up and one holder opens. A site's work does not depend on the other sites except for the size of
-its noise, so one site is timed. Server, holders and querier are timed with the messages of all sites, which
-are made as they are needed: the messages of 10^6 numbers and 100 sites are 0.8 to 3.2 GB, of which holders of
-shares keep theirs in memory.
+A plain site draws the same noise and packs the numbers into a frame; a plain server adds them. Holders are
+two of two (one of whom may be the server itself) and three of five. A site's work does not depend on the
+other sites except for the size of its noise, so one site is timed. Server, holders and querier are timed with
+the messages of all sites, which are made as they are needed: the messages of 10^6 numbers and 100 sites are
+0.8 to 2.4 GB, of which holders keep theirs in memory.
 """
 
 import tempfile
@@ -18,19 +17,14 @@ import numpy as np
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row, best
 from onefold._base.frames import pack_frame, unpack_frame
-from onefold.exceptions import MissingDependencyError
 from onefold.federated import EncryptedSum, HolderKey, SumBlock, SumContract, SumHolder
-from onefold.federated.sums.noise import draw_shares
+from onefold.federated.secret.noise import draw_shares
 from onefold.privacy import Guarantee
 from onefold.privacy.calibration import mu_of
 
 LARGEST, CHANGE = 2**30, 2.0**20
-# Name, scheme, number of holders, threshold.
-WAYS = (
-    ("two of two holders", "shamir", 2, 2),
-    ("three of five holders", "shamir", 5, 3),
-    ("one key of BFV", "bfv", 1, 1),
-)
+# Name, number of holders, threshold.
+WAYS = (("two of two holders", 2, 2), ("three of five holders", 5, 3))
 
 
 def rows(sizes: Sizes) -> list[Row]:
@@ -50,7 +44,7 @@ def _cpu(function: Callable[[], Any]) -> tuple[Any, float]:
     return function(), time.process_time() - start
 
 
-def agreed(keys: list[HolderKey], length: int, n_sites: int, threshold: int, scheme: str) -> SumContract:
+def agreed(keys: list[HolderKey], length: int, n_sites: int, threshold: int) -> SumContract:
     """A contract about whole numbers up to 2**30, epsilon 1 per record."""
     mu = mu_of(1.0, 1e-5)
     pair = (1.0, 1e-5)
@@ -58,7 +52,7 @@ def agreed(keys: list[HolderKey], length: int, n_sites: int, threshold: int, sch
     block = SumBlock("numbers", length, LARGEST, CHANGE / mu * 1.000002, CHANGE)
     names = tuple(f"site{i}" for i in range(n_sites))
     holders = tuple(key.public for key in keys)
-    return SumContract("round", holders, threshold, names, (block,), promise, scheme=scheme)
+    return SumContract("round", holders, threshold, names, (block,), promise)
 
 
 class Plain:
@@ -66,7 +60,7 @@ class Plain:
 
     def __init__(self, vector: Any, n_sites: int) -> None:
         self.vector, self.n_sites = vector, n_sites
-        contract = agreed([HolderKey.new("holder")], len(vector), n_sites, 1, "shamir")
+        contract = agreed([HolderKey.new("holder")], len(vector), n_sites, 1)
 
         def site() -> bytes:
             noise = draw_shares(contract.blocks, contract.least_adding)
@@ -84,13 +78,10 @@ class Plain:
         self.server = best(server, 2, time.process_time)
 
 
-def cost(plain: Plain, name: str, scheme: str, n_holders: int, threshold: int) -> list[Row]:
+def cost(plain: Plain, name: str, n_holders: int, threshold: int) -> list[Row]:
     """Every role of one way to sum, against plain sums."""
-    try:
-        keys = [HolderKey.new(f"holder{i}", scheme) for i in range(n_holders)]
-    except MissingDependencyError:
-        return []
-    total = EncryptedSum(agreed(keys, len(plain.vector), plain.n_sites, threshold, scheme))
+    keys = [HolderKey.new(f"holder{i}") for i in range(n_holders)]
+    total = EncryptedSum(agreed(keys, len(plain.vector), plain.n_sites, threshold))
 
     def contribute(site: str = "site0") -> bytes:
         with tempfile.TemporaryDirectory() as folder:

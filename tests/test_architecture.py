@@ -86,7 +86,7 @@ SEES = {
         "federated.moments",
         "federated.number_sums",  # moments of numbers to predict on their way, and the model of their sum
         "federated.rehearsal",  # where the smallest measures of an encrypted query lie, about
-        "federated.sums",  # encrypted sums on their way
+        "federated.secret",  # encrypted sums on their way
         "federated.server",  # a query from Python ends in one combined result
         "federated.signatures",
         "federated.trust",

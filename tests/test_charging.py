@@ -22,7 +22,8 @@ from onefold.fabrication import (
     synthesizer,
 )
 from onefold.federated import HolderKey, LocalModel, MomentFederation, release_moments
-from onefold.federated.sums.statistics import MomentSum, SumParties
+from onefold.federated.secret.contract import SumParties
+from onefold.federated.secret.statistics import MomentSum
 from onefold.privacy import (
     AnalyticGaussian,
     Box,
@@ -481,7 +482,7 @@ NO_RELEASE = {
     "fabrication/moment_fabricator.py:MomentFabricator.sample_table": "rows of released moments",
     "fabrication/pair_tables.py:TableCounts.with_share": "a share of noise: its counts stay void",
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
-    "federated/sums/holder.py": "adds shares, and has the name of something that draws",
+    "federated/secret/holder.py": "adds shares, and has the name of something that draws",
 }
 # Hand the file of the account on; tests/attacks/test_web_pages.py looks at what is in it.
 HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/private_tables.py:make"}

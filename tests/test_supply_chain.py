@@ -15,7 +15,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[1]
 LOCKS = ("all.lock", "dev.lock")
-SEAL_USERS = {"federated/fhe/_seal.py", "federated/sums/bfv.py", "federated/sums/schemes.py"}
+SEAL_USERS = {"federated/fhe/_seal.py"}
 
 checkout = pytest.mark.skipif(not (TOP / "requirements").is_dir(), reason="no lock files in this copy")
 
@@ -97,7 +97,7 @@ def test_threats_name_the_publisher_of_the_binary_that_encrypts() -> None:
 
 
 @checkout
-def test_seal_is_used_by_encrypted_queries_and_sums_under_one_key_alone() -> None:
+def test_seal_is_used_by_encrypted_queries_alone() -> None:
     source = TOP / "src" / "onefold"
     users = {
         path.relative_to(source).as_posix()

@@ -28,8 +28,9 @@ from onefold.fabrication import (
     synthesizer,
 )
 from onefold.federated import HolderKey, SumHolder, release_moments
-from onefold.federated.sums.schema import SchemaSum
-from onefold.federated.sums.statistics import MomentSum, SumParties, TableSum
+from onefold.federated.secret.contract import SumParties
+from onefold.federated.secret.schema import SchemaSum
+from onefold.federated.secret.statistics import MomentSum, TableSum
 from onefold.privacy import (
     AnalyticGaussian,
     Ball,

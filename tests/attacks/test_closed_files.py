@@ -14,11 +14,12 @@ import pytest
 from tests.tiers import later
 
 from onefold import io
+from onefold._base.files import make_folder
 from onefold.cli.app import main
 from onefold.cli.outputs import write_private_table
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableSynthesizer
-from onefold.federated import HolderKey, LocalModel
+from onefold.federated import HolderKey, LocalModel, SchemaSum, SumHolder
 from onefold.federated.log import SiteEvent, SiteLog
 from onefold.federated.queriers import SigningKey
 from onefold.models import FoldingClassifier
@@ -109,23 +110,25 @@ def test_session_of_commands_leaves_nothing_open_that_holds_rows(umask: int, tmp
 def test_encrypted_sum_leaves_keys_and_kept_messages_closed(umask: int, tmp_path: Path) -> None:
     Schema(FIELDS, rows_about=60).save("schema.json")
     write_rows("rows.csv")
-    do("federate", "keys", "init", "--holders", "ann", "bob", "--threshold", 2, "--out", "holders")
-    at = ("--contract", "spring.contract")
-    made = ("--schema", "schema.json", "--holders", "holders/holders.json", "--epsilon", 2)
+    for name in ("ann", "bob"):
+        do("federate", "keys", "new", name, "--folder", "holders")
+    public = [f"holders/{name}.public" for name in ("ann", "bob")]
+    made = ("--schema", "schema.json", "--holders", *public, "--threshold", 2, "--epsilon", 2)
     do("federate", "sum", "new", "spring", "--sites", "north", "south", *made)
-    for site in ("north", "south"):
-        do("federate", "sum", "contribute", "rows.csv", *at, "--site", site, "--folder", site)
-    for step in ("sign", "answer"):
-        for name in ("ann", "bob"):
-            do("federate", "sum", step, *at, "--key", f"holders/{name}.key", "--folder", name)
-    do("federate", "sum", "open", *at, "--out", "model.onefold")
+    summed = SchemaSum.load("spring.contract")
+    table = read_table("rows.csv", schema=summed.schema)
+    for name in ("north", "south", "ann", "bob"):
+        make_folder(name)
+    messages = [summed.total.contribute(site, summed.vector(table), site) for site in ("north", "south")]
+    keys = [HolderKey.load(f"holders/{name}.key") for name in ("ann", "bob")]
+    summed.total.together(messages, [SumHolder(summed.total, key, key.name) for key in keys])
     kept = [path for site in ("north", "south", "ann", "bob") for path in (tmp_path / site).iterdir()]
-    assert {"spring.north.sum", "spring.ann.round", "spring.ann.messages"} <= {path.name for path in kept}
+    assert {"spring.north.sum", "spring.ann.round", "known_keys"} <= {path.name for path in kept}
     for path in kept:
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
         path.unlink()
-    assert {"ann.key", "ann.public", "spring.ann.answer"} <= check_modes(tmp_path, umask)
+    assert {"ann.key", "ann.public", "spring.contract"} <= check_modes(tmp_path, umask)
 
 
 def test_library_writes_models_counts_and_logs_closed(umask: int, tmp_path: Path) -> None:
@@ -224,10 +227,6 @@ def public_writers() -> set[tuple[str, str]]:
 
 def test_what_is_made_for_others_is_listed() -> None:
     assert public_writers() == {
-        ("cli/federate/sums.py", "run_add"),
-        ("cli/federate/sums.py", "run_answer"),
-        ("cli/federate/sums.py", "run_contribute"),
-        ("cli/federate/sums.py", "run_sign"),
         ("cli/outputs.py", "write_guarantee"),
         ("cli/outputs.py", "write_private_table"),  # if the guarantee holds
         ("cli/synthesize.py", "_write_quality"),
@@ -239,11 +238,10 @@ def test_what_is_made_for_others_is_listed() -> None:
         ("federated/flower/setup.py", "make_site_folder"),
         ("federated/flower/sum_rounds.py", "_ask_holders"),
         ("federated/flower/sum_rounds.py", "_collect"),
+        ("federated/flower/sum_rounds.py", "_write_list"),
         ("federated/queriers.py", "create"),
-        ("federated/sums/keys.py", "save"),
-        ("federated/sums/round_files.py", "routed"),
-        ("federated/sums/round_files.py", "write_list"),
-        ("federated/sums/schema.py", "save"),
+        ("federated/secret/keys.py", "save"),
+        ("federated/secret/schema.py", "save"),
         ("report/figures.py", "_write_figure"),
         ("report/html.py", "write_page"),
         ("report/html.py", "write_report"),
@@ -286,7 +284,7 @@ def test_a_file_made_elsewhere_would_be_found(tmp_path: Path) -> None:
 READERS = {
     ("federated/fhe/querier.py", "load"),
     ("federated/queriers.py", "load"),
-    ("federated/sums/keys.py", "load"),
+    ("federated/secret/keys.py", "load"),
     ("federated/flower/folders.py", "require_files"),
     ("federated/flower/processes.py", "make_environment"),
     ("federated/flower/setup.py", "_read_private"),

@@ -18,7 +18,6 @@ from onefold.cli.app import main
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
 from onefold.federated import (
     EncryptedSum,
-    HolderGroup,
     HolderKey,
     SchemaSum,
     SumBlock,
@@ -28,7 +27,7 @@ from onefold.federated import (
 )
 from onefold.federated.messages import FailureCode, Query, QueryKey, SumParcel
 from onefold.federated.queriers import SigningKey
-from onefold.federated.sums.known_keys import KnownKeys
+from onefold.federated.secret.keys import KnownKeys
 from onefold.tables import Field, Schema
 
 NAMES = ("north", "south", "west")
@@ -152,8 +151,6 @@ def test_same_key_under_two_names_and_two_keys_under_one_name_are_refused() -> N
     public = [key.public for key in sites.values()]
     ann = keys["ann"].public
     twice = (ann, replace(keys["bob"].public, agreement=ann.agreement))
-    with pytest.raises(InvalidInputError, match="two names with the same key"):
-        HolderGroup((ann, replace(ann, name="bob")), 2)
     for holders in ((ann, replace(ann, name="bob")), twice):
         with pytest.raises(InvalidInputError, match="two names with the same key"):
             contract(keys, holders=holders)

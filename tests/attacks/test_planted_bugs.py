@@ -18,8 +18,8 @@ from tests.tiers import later
 from attacks.block_releases import MANY, block_releases
 from attacks.blocks import BlockRelease, contradictions
 from onefold.fabrication import pair_map, pair_tables, synthesizer
-from onefold.federated.sums import encrypted, noise
-from onefold.federated.sums.contract import SumContract
+from onefold.federated.secret import noise, rounds
+from onefold.federated.secret.contract import SumContract
 from onefold.privacy import Ball, Box, samplers, sensitivity
 from onefold.privacy.contract import EncodedBox
 from onefold.privacy.mechanisms import fisher, gaussian, labels, laplace, mechanism
@@ -302,13 +302,13 @@ def seeded_generator(patch: Patch) -> None:
 
 @seen_in("sum of tables", fast=True)
 def share_of_one_site_missing(patch: Patch) -> None:
-    original, calls = encrypted.draw_shares, count()
+    original, calls = rounds.draw_shares, count()
 
     def draw_shares(blocks: Any, n_adding: int, random_state: Any = None) -> Any:
         made = original(blocks, n_adding, random_state)
         return made * (next(calls) % 4 > 0)
 
-    patch.setattr(encrypted, "draw_shares", draw_shares)
+    patch.setattr(rounds, "draw_shares", draw_shares)
 
 
 @seen_in("sum of tables")

@@ -10,7 +10,8 @@ import pytest
 from onefold.cli.app import main
 from onefold.fabrication import TableSynthesizer
 from onefold.federated import HolderKey, SumHolder
-from onefold.federated.sums.statistics import MomentSum, SumParties
+from onefold.federated.secret.contract import SumParties
+from onefold.federated.secret.statistics import MomentSum
 from onefold.privacy import Ledger, PrivateMoments
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.tables import Field, Schema

@@ -7,8 +7,8 @@ import pytest
 
 from onefold.exceptions import InvalidInputError
 from onefold.federated import EncryptedSum, HolderKey, SumBlock, SumContract, SumParties
-from onefold.federated.sums.known_keys import KnownKeys
-from onefold.federated.sums.schema import SchemaSum
+from onefold.federated.secret.keys import KnownKeys
+from onefold.federated.secret.schema import SchemaSum
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
 

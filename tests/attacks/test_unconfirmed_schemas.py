@@ -13,7 +13,7 @@ import pytest
 
 from onefold import fabrication, federated, io, privacy, release, transfer
 from onefold.cli.app import COMMANDS, build_parser, main
-from onefold.cli.federate.sums import round_of
+from onefold.cli.federate.sums import checked_contract
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import (
     Fabricator,
@@ -389,12 +389,12 @@ def test_an_encoder_does_not_take_a_mark_away() -> None:
 
 def test_whoever_receives_a_contract_with_guesses_refuses_it(tmp_path: Path) -> None:
     path = tmp_path / "r.contract"
-    given = argparse.Namespace(contract=str(path), digest=None, share=None)
+    given = argparse.Namespace(contract=str(path), digest=None, rows=None, out=str(tmp_path / "m.onefold"))
     SchemaSum("r", PARTIES, GUESSES).save(path)
     with pytest.raises(InvalidInputError, match="nobody has confirmed what was guessed about 'age'"):
-        round_of(given)
+        checked_contract(given)
     SchemaSum("r", PARTIES, GUESSES.confirm(ground=GROUND, by="anna")).save(path)
-    assert round_of(given).total.guarantee.holds
+    assert checked_contract(given).total.guarantee.holds
 
 
 # --- files and messages -------------------------------------------------------------------------------------

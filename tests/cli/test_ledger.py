@@ -148,7 +148,6 @@ NO_LEDGER = {"demo", "ledger new", "federate simulate", "federate sum new"}
 # What charges a ledger is shown in a file of tests of its own.
 ELSEWHERE = {
     "federate site": "tests/federated/flower/test_site_ledger.py",
-    "federate sum contribute": "tests/cli/test_encrypted_sums.py",
     "serve": "tests/attacks/test_web_pages.py",
 }
 

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from onefold.federated.sums import sharing
-from onefold.federated.sums.sharing import (
+from onefold.federated.secret import shares
+from onefold.federated.secret.shares import (
     MODULUS,
     add_shares,
     combine_shares,
@@ -34,7 +34,7 @@ def test_products_are_those_of_whole_numbers(factor: int) -> None:
     rng = np.random.default_rng(0)
     values = np.array([*EDGES, *rng.integers(0, MODULUS, 1000)], dtype=np.uint64)
     expected = [int(value) * factor % MODULUS for value in values]
-    assert sharing._times(values, factor).tolist() == expected
+    assert shares._times(values, factor).tolist() == expected
 
 
 @pytest.mark.parametrize("threshold, n", [(1, 1), (1, 3), (2, 3), (3, 5), (7, 12)])
@@ -110,5 +110,5 @@ def test_a_value_outside_the_field_is_drawn_again(monkeypatch: pytest.MonkeyPatc
         algorithms = modes = type("Any", (), {"AES": lambda seed: seed, "CTR": lambda nonce: nonce})
         Cipher = staticmethod(lambda *_: type("Any", (), {"encryptor": lambda self: Stream()})())
 
-    monkeypatch.setattr(sharing, "require", lambda *_: Ciphers)
+    monkeypatch.setattr(shares, "require", lambda *_: Ciphers)
     assert expand_seed(b"", 3).tolist() == [1, 5, 3]

@@ -10,7 +10,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import SumBlock, SumContract
-from onefold.federated.sums.keys import canonical
+from onefold.federated.secret.keys import canonical
 from onefold.privacy.calibration import epsilon_of, mu_of
 from reference.summing import DELTA, World, promise
 
@@ -32,13 +32,25 @@ def test_threshold_that_lets_two_lists_be_opened_is_refused(
     assert world.agree(threshold=least, colluding_holders=colluding).threshold == least
 
 
-def test_default_is_the_largest_number_of_colluding_and_missing_holders() -> None:
+def test_default_is_the_largest_number_of_colluding_holders() -> None:
     world = World(n_holders=7, threshold=6)
-    assert (world.contract.colluding_holders, world.contract.missing_holders) == (4, 1)
-    with pytest.raises(InvalidInputError, match="too high if 2 may be missing: use at most 5"):
-        world.agree(missing_holders=2)
+    assert world.contract.colluding_holders == 4
     with pytest.raises(InvalidInputError, match="threshold is 8, but there are only 7 holders"):
         world.agree(threshold=8)
+
+
+@pytest.mark.parametrize(
+    "n, t, sentences",
+    [
+        (5, 3, ("2 may be missing", "No holder may collude", "2 of them together learn nothing; 3 together")),
+        (5, 4, ("1 may be missing", "At most 2 of them may collude", "With 5 of 5, 4 could collude")),
+        (2, 2, ("none may be missing", "At most 1 of them may collude", "one of them alone learns nothing")),
+        (1, 1, ("1 of 1 holders", "No holder may collude", "The holder reads every site's numbers")),
+    ],
+)
+def test_threshold_says_what_it_stands(n: int, t: int, sentences: tuple[str, ...]) -> None:
+    said = " ".join(World(n_holders=n, threshold=t).contract.of_holders)
+    assert all(sentence in said for sentence in sentences), said
 
 
 def test_somebody_must_be_left_to_add_noise() -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated.sums.noise import SHIFT, SumBlock, aliasing, draw_shares, largest_sum, mu_of_blocks
+from onefold.federated.secret.noise import SHIFT, SumBlock, aliasing, draw_shares, largest_sum, mu_of_blocks
 from reference import shamir
 
 

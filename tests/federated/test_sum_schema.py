@@ -12,7 +12,7 @@ import pytest
 from onefold import MomentRegressor
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
-from onefold.federated.sums.schema import middle_of
+from onefold.federated.secret.schema import middle_of
 from onefold.privacy import PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.moments import MomentRounds

@@ -14,9 +14,9 @@ import pytest
 from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import EncryptedSum, SumContract, SumHolder
-from onefold.federated.sums.keys import decrypt
-from onefold.federated.sums.messages import about_share, residues, signed_bytes
-from onefold.federated.sums.sharing import MODULUS, combine_shares, expand_seed
+from onefold.federated.secret.keys import decrypt
+from onefold.federated.secret.rounds import about_share, residues, signed_bytes
+from onefold.federated.secret.shares import MODULUS, combine_shares, expand_seed
 from reference.summing import World
 
 pytest.importorskip("cryptography")

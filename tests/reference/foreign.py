@@ -19,7 +19,6 @@ import numpy as np
 import onefold
 from onefold import io
 from onefold._base.foreign import parse_json
-from onefold._base.frames import join_frames, split_frames
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
 from onefold.federated import LocalModel
 from onefold.federated import messages as plain
@@ -31,7 +30,6 @@ from onefold.privacy import Event, Guarantee, Laplace, Ledger, PrivateMoments
 from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
 from reference.foreign_sums import keys_and_sums
-from reference.summing import World
 
 __all__ = ["OLD", "Format", "formats"]
 
@@ -239,19 +237,6 @@ def _encrypted() -> list[Format]:
             "encrypted answers", answers[0], lambda path: server.aggregate([path.read_bytes(), answers[1]])
         ),
         Format("encrypted result", result, lambda path: querier.decrypt(path.read_bytes())),
-        *_summed(),
-    ]
-
-
-def _summed() -> list[Format]:
-    """A site's message in a sum under one key, as the server reads it, and the total, as the holder does."""
-    world = World(n_sites=2, length=4, scheme="bfv")
-    first, second = world.messages()
-    total = join_frames(world.sum.route([first, second])["holder0"])
-    holder = world.holder(0)
-    return [
-        Format("encrypted sum message", first, lambda path: world.sum.route([path.read_bytes(), second])),
-        Format("encrypted sum total", total, lambda path: holder.problems(split_frames(path.read_bytes()))),
     ]
 
 

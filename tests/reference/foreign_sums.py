@@ -22,8 +22,8 @@ from onefold.federated.approvals import Approvals
 from onefold.federated.log import SiteLog
 from onefold.federated.queriers import SigningKey
 from onefold.federated.replays import Replays
+from onefold.federated.secret.keys import PublicHolder
 from onefold.federated.signatures import QuerierKey, read_signature
-from onefold.federated.sums.keys import HolderGroup, PublicHolder
 from onefold.tables import Schema
 
 __all__ = ["keys_and_sums"]
@@ -62,7 +62,6 @@ def _sums(folder: Path, schema: Schema) -> list[Sample]:
 
     keys[0].save(folder / "ann.key")
     public[0].save(folder / "ann.public")
-    HolderGroup(public, 2).save(folder / "group.json")
     memory = (folder / "spring.ann.round").read_bytes()
     return [
         ("sum contract", contract.to_bytes(), open_contract, ""),
@@ -80,7 +79,6 @@ def _sums(folder: Path, schema: Schema) -> list[Sample]:
         ("sum memory of a holder", memory, lambda path: _sign_again(path, total, keys[0], routed["ann"]), ""),
         ("key of a holder", (folder / "ann.key").read_bytes(), HolderKey.load, ".key"),
         ("key of a holder, public", (folder / "ann.public").read_bytes(), PublicHolder.load, ".public"),
-        ("key group of holders", (folder / "group.json").read_bytes(), HolderGroup.load, ".json"),
     ]
 
 

@@ -27,7 +27,6 @@ from onefold.federated.flower.summing import decide_sum, take_step
 from onefold.federated.log import SiteLog
 from onefold.federated.messages import Failure, SumParcel
 from onefold.federated.queriers import SigningKey
-from onefold.federated.sums.round_files import RoundFiles
 from onefold.tables import Field, Schema
 
 NAMES = ("north", "south", "west")
@@ -173,12 +172,12 @@ class Network:
         return [entry.event.value for entry in log]
 
 
-def by_files(net: Network, summed: SchemaSum, folder: Path, sites: tuple[str, ...] = NAMES) -> Any:
-    """The same messages, with files carried by hand."""
-    files, folder = RoundFiles(summed, net.share), folder / "by-files"
+def in_process(net: Network, summed: SchemaSum, folder: Path, sites: tuple[str, ...] = NAMES) -> Any:
+    """The sum of the same messages, by the library alone."""
+    asked, folder = net.round(summed), folder / "in-process"
     folder.mkdir()
     holders = [SumHolder(summed.total, key, folder) for key in net.keys.values()]
-    return summed.total.together([files.message_of(site) for site in sites], holders)
+    return summed.total.together([asked.message_of(site) for site in sites], holders)
 
 
 def asked(net: Network, name: str, step: str = "contribute", *rest: bytes, **change: Any) -> Any:

@@ -43,14 +43,11 @@ class World:
     length: int = 6
     epsilon: float | None = None
     signed: bool = True
-    scheme: str = "shamir"
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        if self.scheme == "bfv":
-            self.n_holders = self.threshold = 1
-        self.keys = [HolderKey.new(f"holder{i}", self.scheme) for i in range(self.n_holders)]
+        self.keys = [HolderKey.new(f"holder{i}") for i in range(self.n_holders)]
         self.sites = tuple(f"site{i}" for i in range(self.n_sites))
         self.site_keys = {site: HolderKey.new(site) for site in self.sites}
         rng = np.random.default_rng(0)
@@ -69,7 +66,6 @@ class World:
             "blocks": (SumBlock("counts", self.length, 1000, sigma, 16.0),),
             "promise": None if self.epsilon is None else promise(self.epsilon),
             "noise": self.epsilon is not None,
-            "scheme": self.scheme,
             "site_keys": tuple(self.site_keys[s].public for s in self.sites) if self.signed else (),
         }
         return SumContract(**{**given, **self.options, **changes})

@@ -14,11 +14,8 @@ from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.number_sums import NumberRelease, NumberResult
 from onefold.federated.regression import RegressionSimulation, combine_numbers, simulate_regression
-from onefold.federated.server import GlobalClassifier, Result
-from onefold.federated.simulate import Simulation, simulate
-from onefold.federated.sums import (
+from onefold.federated.secret import (
     EncryptedSum,
-    HolderGroup,
     HolderKey,
     MomentSum,
     OpenedSum,
@@ -30,6 +27,8 @@ from onefold.federated.sums import (
     SumParties,
     TableSum,
 )
+from onefold.federated.server import GlobalClassifier, Result
+from onefold.federated.simulate import Simulation, simulate
 from onefold.federated.uncertainty import (
     Calibration,
     LabelUncertainty,
@@ -45,7 +44,6 @@ __all__ = [
     "EncryptedSum",
     "Forgotten",
     "GlobalClassifier",
-    "HolderGroup",
     "HolderKey",
     "JoinedFederation",
     "JoinedSums",

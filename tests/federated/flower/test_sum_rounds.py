@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from onefold._base.frames import join_frames, split_frames
+from onefold._base.frames import join_frames
 from onefold.cli.app import main
 from onefold.exceptions import FederationError, FileFormatError, MessageError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
@@ -20,13 +20,13 @@ from onefold.federated.flower.summing import decide_sum, take_step
 from onefold.federated.messages import Failure, FailureCode, SumParcel
 from onefold.federated.queriers import SigningKey
 from onefold.privacy import Ledger
-from onefold.tables import read_table
-from reference.sum_network import NAMES, SCHEMA, Network, asked, by_files
+from onefold.tables import Schema, read_table
+from reference.sum_network import NAMES, SCHEMA, Network, asked, in_process
 
 # --- a whole round ------------------------------------------------------------------------------------------
 
 
-def test_round_is_opened_once_every_data_owner_has_approved_and_is_that_of_files(
+def test_round_is_opened_once_every_data_owner_has_approved_and_is_that_of_the_library(
     net: Network, tmp_path: Path
 ) -> None:
     summed = net.contract()
@@ -38,7 +38,7 @@ def test_round_is_opened_once_every_data_owner_has_approved_and_is_that_of_files
     assert opened.sites == NAMES
     assert opened.checked
     assert opened.guarantee.holds
-    other = by_files(net, summed, tmp_path)
+    other = in_process(net, summed, tmp_path)
     np.testing.assert_array_equal(opened.vector, other.vector)
     assert opened.guarantee.to_dict() == other.guarantee.to_dict()
     # The noise is far smaller than the sum of the tables, which is what the sum is of.
@@ -89,7 +89,7 @@ def test_site_and_holder_that_drop_out_half_way_are_named_and_the_round_goes_on(
     assert opened.sites == NAMES  # its shares are there
     assert not opened.checked
     assert "key holder west is not connected" in net.said
-    np.testing.assert_array_equal(opened.vector, by_files(net, summed, tmp_path).vector)
+    np.testing.assert_array_equal(opened.vector, in_process(net, summed, tmp_path).vector)
 
 
 def test_site_that_never_comes_is_left_out_if_the_contract_allows_it(net: Network, tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_site_that_never_comes_is_left_out_if_the_contract_allows_it(net: Networ
     assert str(stopped.value).endswith("or go on with --without west")
     opened = net.round(summed).run(without=["west"])
     assert opened.sites == ("north", "south")
-    other = by_files(net, summed, tmp_path, ("north", "south"))
+    other = in_process(net, summed, tmp_path, ("north", "south"))
     np.testing.assert_array_equal(opened.vector, other.vector)
     # The list is fixed now, whoever comes.
     net.grid.there.add("west")
@@ -259,9 +259,8 @@ def test_server_that_shows_holders_different_lists_gets_no_answer(net: Network) 
     class Hostile(SumRound):
         def _ask(self, step: str, contents: Any) -> Any:
             if step == "check":
-                files = self.files
                 routed = {
-                    name: full([files.message_of(site) for site in sites])[name]
+                    name: full([self.message_of(site) for site in sites])[name]
                     for name, sites in lists.items()
                 }
                 contents = {name: routed[name] for name in contents}
@@ -280,6 +279,61 @@ def test_server_that_shows_holders_different_lists_gets_no_answer(net: Network) 
     with pytest.raises(FederationError, match="only 1 of 3 key holders have signed") as late:
         net.round(summed).run()
     assert "knows this round with another contract or another list of sites" in str(late.value)
+
+
+def flip(path: Path, place: int = -5) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_files_of_the_round_that_somebody_changed_are_named(net: Network) -> None:
+    summed = net.contract()
+    net.approve(summed)
+    asked_round = net.round(summed)
+    asked_round._collect(list(NAMES), until=0.0)
+    west, south = net.share / "spring.west.sum", net.share / "spring.south.sum"
+    kept = {path: path.read_bytes() for path in (west, south)}
+    flip(west)
+    with pytest.raises(MessageError, match=r"spring\.west\.sum: the message of site west is damaged"):
+        asked_round.run()
+    west.write_bytes(kept[south])
+    with pytest.raises(MessageError, match=r"spring\.west\.sum: the message is from another site"):
+        asked_round.run()
+    west.write_bytes(kept[west])
+    assert not list(net.share.glob("*.signed"))
+
+    class Changing(SumRound):
+        def _ask(self, step: str, contents: Any) -> Any:
+            if step == "answer":  # the lists of two holders
+                lists = next(iter(contents.values()))
+                changed = [lists[0], *(each[:-9] for each in lists[1:])]
+                contents = dict.fromkeys(contents, changed)
+            return super()._ask(step, contents)
+
+    with pytest.raises(FederationError, match="only 0 of 3 key holders have answered"):
+        net.round(summed, Changing).run()
+    net.round(summed).run()
+    flip(net.share / "spring.west.answer")
+    with pytest.raises(MessageError, match="the answer of holder west is damaged"):
+        net.round(summed).run()
+
+
+def test_holder_signs_what_it_has_checked_and_answers_what_it_has_signed(net: Network) -> None:
+    summed = net.contract()
+    net.approve(summed, "north")
+    assert asked(net, "north", "sign", summed=summed) is FailureCode.NOT_READY
+    assert asked(net, "north", "answer", summed=summed, id="q2") is FailureCode.NOT_READY
+    assert not list(net.site("north").folder.rounds.glob("*.round"))
+
+
+def test_site_takes_no_contract_with_guesses_that_nobody_confirmed(net: Network) -> None:
+    guessed = Schema.infer(read_table(net.tables["north"]), label="ill")
+    assert guessed.to_review
+    holders = tuple(key.public for key in net.keys.values())
+    summed = SchemaSum("guesses", SumParties(NAMES, holders, 2), guessed)
+    assert asked(net, "north", summed=summed) is FailureCode.MALFORMED
+    assert not list(net.site("north").folder.rounds.glob("*.contract"))
 
 
 def test_site_takes_no_step_that_its_querier_has_not_signed(net: Network) -> None:
@@ -355,66 +409,3 @@ def test_approval_of_a_querier_is_none_of_its_sums_whatever_earlier_settings_sai
     assert asked(net, "north", summed=summed, key=lab) is FailureCode.WAITING
     site.approvals().approve(str(net.root.parent / "keys" / "lab.pub"), "queriers")
     assert asked(net, "north", summed=summed, key=lab) is FailureCode.WAITING
-
-
-# --- one key ------------------------------------------------------------------------------------------------
-
-
-def under_one_key(net: Network) -> SchemaSum:
-    """A sum that north alone opens, and a site of it that the contract may miss."""
-    pytest.importorskip("seal")
-    net.keys["north"] = HolderKey.new("north", "bfv")
-    net.keys["north"].save(net.root.parent / "north.key")
-    parties = SumParties(NAMES, (net.keys["north"].public,), 1, missing_sites=1, scheme="bfv")
-    return SchemaSum("autumn", parties, SCHEMA, "moments", 2.0)
-
-
-def test_round_under_one_key_gives_its_holder_the_total_alone(
-    net: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    summed = under_one_key(net)
-    net.wait_everywhere(summed)
-    assert main(["federate", "approvals", "list", "--folder", str(net.site("north").folder.root)]) == 0
-    said = capsys.readouterr().out
-    assert "one key holder, who opens the total that the server adds up: north" in said
-    assert "does not collude with the server" in said
-    net.approve(summed)
-    opened = net.round(summed).run()
-    assert (opened.sites, opened.checked, opened.guarantee.holds) == (NAMES, False, True)
-    plain = sum(summed.vector(read_table(path, schema=SCHEMA)) for path in net.tables.values())
-    sigma = np.concatenate([np.full(b.length, b.sigma) for b in summed.total.contract.blocks])
-    assert np.all(np.abs(opened.vector - plain) < 6 * sigma * np.sqrt(3))
-    kept = sum(len(path.read_bytes()) for path in net.site("north").folder.rounds.glob("*.offered"))
-    assert kept < 2 * len((net.share / "autumn.north.sum").read_bytes())  # one total, and no other site's
-    assert net.events("south") == ["waiting", "approved", "sum-step"]
-    for path in net.share.glob("autumn.north.[as]*"):  # signature and answer were lost on the way
-        if path.suffix in (".signed", ".answer"):
-            path.unlink()
-    again = net.round(summed).run()
-    np.testing.assert_array_equal(opened.vector, again.vector)
-
-
-def test_site_without_seal_is_named_and_charged_nothing(net: Network, block_import: Any) -> None:
-    summed = under_one_key(net)
-    net.approve(summed)
-    block_import("seal")
-    with pytest.raises(FederationError, match="south lacks the extra fhe, which sums under one key need"):
-        net.round(summed).run()
-    assert not Ledger.load(net.site("south").folder.ledger).events
-
-
-def test_server_that_exchanges_the_total_gets_no_answer(net: Network) -> None:
-    summed = under_one_key(net)
-    net.approve(summed)
-
-    class Choosing(SumRound):
-        def _ask(self, step: str, contents: Any) -> Any:
-            if step == "check" and contents:  # the ciphertexts of one site, as if they were the total
-                *envelopes, total = contents["north"]
-                alone = split_frames(self.files.path("south", "sum").read_bytes())[2]
-                contents = {"north": [*envelopes, join_frames([split_frames(total)[0], alone])]}
-            return super()._ask(step, contents)
-
-    with pytest.raises(FederationError, match="or the total under one key is not that of its list"):
-        net.round(summed, Choosing).run()
-    assert not list(net.share.glob("*.answer"))

@@ -16,7 +16,6 @@ pytest.importorskip("flwr")
 from onefold.federated import HolderKey, SchemaSum, SumHolder
 from onefold.federated.flower import SumRound
 from onefold.federated.queriers import SigningKey
-from onefold.federated.sums.round_files import RoundFiles
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema, read_table
 
@@ -39,8 +38,8 @@ def write_rows(path: Path, seed: int, n: int = 300) -> None:
         csv.writer(file).writerows([["age", "ward", "ill"], *zip(age, ward, ill, strict=True)])
 
 
-@pytest.mark.slow
-def test_sum_is_opened_without_a_site_that_drops_out_half_way_and_is_that_of_files(
+@pytest.mark.merge
+def test_sum_is_opened_without_a_site_that_drops_out_half_way_and_is_that_of_the_library(
     tmp_path: Path, make_federation: Callable[..., Any], wait_for: Callable[..., None]
 ) -> None:
     made = make_federation(tmp_path / "f", whom=())
@@ -51,10 +50,8 @@ def test_sum_is_opened_without_a_site_that_drops_out_half_way_and_is_that_of_fil
         write_rows(root / f"{name}.csv", number)
         assert made.run("keys", "new", name, "--folder", root, folder=False).returncode == 0
     public = [root / f"{name}.public" for name in NAMES]
-    holders = ("--threshold", 2, "--out", root / "holders.json")
-    assert made.run("keys", "contract", *public, *holders, folder=False).returncode == 0
     contract = share / "spring.contract"
-    given = ("--schema", root / "schema.json", "--holders", root / "holders.json", "--epsilon", 2)
+    given = ("--schema", root / "schema.json", "--holders", *public, "--threshold", 2, "--epsilon", 2)
     new = ("sum", "new", "spring", "--sites", *public, "--missing", 1, "--out", contract, *given)
     written = made.run(*new, folder=False)
     assert written.returncode == 0, written.stderr
@@ -78,7 +75,8 @@ def test_sum_is_opened_without_a_site_that_drops_out_half_way_and_is_that_of_fil
 
         # All three contribute; then the querier's process and one site are gone.
         summed = SchemaSum.load(contract)
-        SumRound(made.server, summed, share, ward, purpose="triage")._collect(list(NAMES), 0.0)
+        asked = SumRound(made.server, summed, share, ward, purpose="triage")
+        asked._collect(list(NAMES), 0.0)
         assert made.stop("west") == 0
         wait_for(lambda: "west" not in made.online(), "west to be gone")
 
@@ -90,17 +88,17 @@ def test_sum_is_opened_without_a_site_that_drops_out_half_way_and_is_that_of_fil
         assert told["holds"]
         assert not told["checked"]
 
-        # The same messages, with files carried by hand: the same answers to the last bit.
-        files, by_hand = RoundFiles(summed, share), tmp_path / "by-hand"
-        by_hand.mkdir()
+        # The same messages in this process: the same answers to the last bit.
+        here = tmp_path / "here"
+        here.mkdir()
         keys = [HolderKey.load(root / f"{name}.key") for name in NAMES[:2]]
-        both = [SumHolder(summed.total, key, by_hand) for key in keys]
-        routed = summed.total.route([files.message_of(name) for name in NAMES])
+        both = [SumHolder(summed.total, key, here) for key in keys]
+        routed = summed.total.route([asked.message_of(name) for name in NAMES])
         signed = [holder.sign(routed[holder.name]) for holder in both]
         for holder in both:
             answer = holder.answer(routed[holder.name], signed)
-            assert answer == files.path(holder.name, "answer").read_bytes()
-        opened = summed.total.open(files.path(name, "answer").read_bytes() for name in NAMES[:2])
+            assert answer == asked.path(holder.name, "answer").read_bytes()
+        opened = summed.total.open(asked.path(name, "answer").read_bytes() for name in NAMES[:2])
         plain = sum(summed.vector(read_table(root / f"{name}.csv", schema=SCHEMA)) for name in NAMES)
         sigma = np.concatenate([np.full(block.length, block.sigma) for block in summed.total.contract.blocks])
         assert np.all(np.abs(opened.vector - plain) < 6 * sigma * np.sqrt(3))  # noise, and nothing else

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sqlite3
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -93,29 +96,62 @@ def test_site_without_a_model_says_that_it_is_there_for_sums(
     assert net.site("north").settings.sum_table == str(net.tables["north"])
 
 
-def test_command_goes_through_a_round_and_writes_what_open_writes(
+def run_twice(net: Network, tmp_path: Path, summed: SchemaSum, out: Path) -> tuple[list[str], str]:
+    """Ask, have all data owners approve, ask again; the words of the command, and what it said first."""
+    contract = net.share / "spring.contract"
+    summed.save(contract)
+    run = ["federate", "sum", "run", "--contract", str(contract), "--folder", str(net.federation.folder.root)]
+    run += ["--querier", "lab", "--out", str(out)]
+    said = io.StringIO()
+    with redirect_stderr(said):
+        assert main(run) == 1
+    for name in NAMES:
+        decide_sum(net.site(name).folder, "lab", "spring", approve=True)
+    assert main(run) == 0
+    return run, said.getvalue()
+
+
+def test_command_goes_through_a_round_and_writes_a_model_that_predicts(
     net: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    summed = net.contract()
-    summed.save(net.share / "spring.contract")
-    given = ["--contract", str(net.share / "spring.contract")]
-    run = ["federate", "sum", "run", *given, "--folder", str(net.federation.folder.root), "--querier", "lab"]
-    out = tmp_path / "all.onefold"
-    assert main([*run, "--out", str(out)]) == 1
-    said = capsys.readouterr().err
-    assert "made a key to sign with" in said
-    assert "north waits for its data owner's approval" in said
-    for name in NAMES:
-        decide_sum(net.site(name).folder, "lab", "spring", approve=True)
-    assert main([*run, "--out", str(out)]) == 0
+    summed, out = net.contract(epsilon=8.0), tmp_path / "all.onefold"
+    run, first = run_twice(net, tmp_path, summed, out)
+    assert "made a key to sign with" in first
+    assert "north waits for its data owner's approval" in first
     said = capsys.readouterr()
-    assert "epsilon 2 per record" in said.out
+    assert "epsilon 8 per record" in said.out
+    assert "Provided that at most 0 of 3 key holders collude" in said.out
     assert "sum of north, south, west" in said.out
     assert "key holder west has answered" in said.err
-    other = tmp_path / "other.onefold"
-    assert main(["federate", "sum", "open", *given, "--out", str(other)]) == 0
-    assert other.read_bytes() == out.read_bytes()
+    assert json.loads((tmp_path / "all.onefold.guarantee.json").read_text())["n_owners"] == 3
+    predict = ["predict", str(out), str(net.tables["west"]), "--label", "ill", "--json"]
+    assert main([*predict, "--out", str(tmp_path / "p.csv")]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] > 0.8
+    written = out.read_bytes()
+    assert main([*run, "--json"]) == 0  # from the files of the round
+    told = json.loads(capsys.readouterr().out)
+    assert (told["sites"], told["checked"], told["contract"]) == (
+        list(NAMES),
+        True,
+        summed.total.contract.digest,
+    )
+    assert out.read_bytes() == written
+    assert main([*run, "--rows", "3"]) == 2
+    assert "this one makes a model" in capsys.readouterr().err
+
+
+def test_command_makes_a_synthetic_table_of_opened_counts(
+    net: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    holders = tuple(key.public for key in net.keys.values())
+    summed = SchemaSum("spring", SumParties(NAMES, holders, 2), SCHEMA, "tables", 8.0)
+    run_twice(net, tmp_path, summed, tmp_path / "all.csv")
+    assert "rows written to" in capsys.readouterr().out
+    table = read_table(tmp_path / "all.csv", schema=SCHEMA)
+    assert abs(table.n_rows - 300) < 60
+    assert json.loads((tmp_path / "all.csv.guarantee.json").read_text())["n_owners"] == 3
 
 
 def test_pause_holds_for_a_step_that_was_taken_and_has_not_left(
@@ -235,15 +271,6 @@ def test_forgotten_persons_are_in_no_sum(
     seen = seen_rows(monkeypatch)
     assert isinstance(asked(net, "north", summed=summed), SumParcel)
     assert seen == [(59, False)]
-    # The same by files, which know the list if they are told the folder of the site.
-    for name, made in (("persons", summed), ("records", of_records)):
-        made.save(tmp_path / f"{name}.contract")
-    words = ["federate", "sum", "contribute", str(net.tables["north"]), "--key", str(tmp_path / "north.key")]
-    words += where
-    assert main([*words, "--contract", str(tmp_path / "persons.contract")]) == 0
-    assert seen[1:] == [(59, False)]
-    assert main([*words, "--contract", str(tmp_path / "records.contract")]) == 2
-    assert "the contract's schema has no person column" in capsys.readouterr().err
 
 
 def test_address_of_a_table_for_sums_is_kept_whole_and_without_a_password(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import approvals, keys, querier, server, site, sum_run, upkeep
+from onefold.cli.federate import approvals, querier, server, site, sums, upkeep
 
 __all__ = ["add_parser"]
 
@@ -28,8 +28,8 @@ PARTS = (
     server.add_remove,
     server.add_renew,
     site.add_simulate,
-    keys.add_keys,
-    sum_run.add_sum,
+    sums.add_keys,
+    sums.add_sum,
     server.add_app,
 )
 

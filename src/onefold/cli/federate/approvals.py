@@ -277,8 +277,6 @@ def _sum_in_words(summed: Any, site: Site) -> list[str]:
 
 def _opened_by(contract: Any) -> str:
     names = ", ".join(holder.name for holder in contract.holders)
-    if contract.scheme == "bfv":
-        return f"one key holder, who opens the total that the server adds up: {names}"
     return f"key holders, {contract.threshold} of whom open it: {names}"
 
 

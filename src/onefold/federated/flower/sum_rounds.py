@@ -1,9 +1,7 @@
 """A round of an encrypted sum over the network: who has contributed, who waits, and the opened sum.
 
-The round is a folder of files, the same as when files are carried by hand
-(:mod:`onefold.federated.sums.round_files`): whatever comes back from a site is a file there before the next
-step. A command that was stopped goes on from there, key holders that are not in the federation take part by
-files, and what is opened does not depend on how the files came.
+The round is a folder of files: whatever comes back from a site is a file there before the next step. A
+command that was stopped goes on from there, and whoever has a copy of the folder can open the sum.
 """
 
 from __future__ import annotations
@@ -12,21 +10,22 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 
-from onefold._base.files import write_whole
+from onefold._base.files import file_lock, write_whole
 from onefold._base.frames import join_frames
 from onefold._base.validation import Instance, Number, check_parameter
-from onefold.exceptions import FederationError, InvalidInputError
+from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.flower.asking import GRACE, new_query_id, running_spool
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
 from onefold.federated.messages import Failure, FailureCode, Limits, SumParcel
 from onefold.federated.queriers import SigningKey
-from onefold.federated.sums import OpenedSum, SchemaSum
-from onefold.federated.sums.round_files import ANSWER, MESSAGE, SIGNED, RoundFiles
+from onefold.federated.secret import OpenedSum, SchemaSum
 
 __all__ = ["SumRound"]
 
+MESSAGE, SIGNED, ANSWER = "sum", "signed", "answer"  # what is in the files of a round
 RETRY = 2.0
 AGAIN = "run it again, it goes on from here"
 # What a site says, for whoever runs the round.
@@ -42,10 +41,10 @@ SAID = {
     FailureCode.OTHER_ROUND: "knows this round with another contract or another list of sites: begin a new "
     "round under another name",
     FailureCode.NOT_AGREED: "does not answer: fewer holders than needed have signed its list of sites, or "
-    "somebody showed them different lists, or the total under one key is not that of its list",
+    "somebody showed them different lists",
     FailureCode.UNTRUSTED_KEY: "does not trust a key of the contract: it is not the site's own, or not "
     "the one that it knows under that name (its log says which)",
-    FailureCode.NO_ENCRYPTION: "lacks the extra fhe, which sums under one key need",
+    FailureCode.NO_ENCRYPTION: "lacks a package that this sum needs (its log says which)",
     FailureCode.MALFORMED: "cannot read the request: it is not in the contract, or its onefold is older",
 }
 
@@ -58,9 +57,9 @@ class SumRound:
     folder : ServerFolder
         The server's folder (``Federation.folder``); its server must be running.
     summed : SchemaSum
-        The sum. A key holder is asked at the site of the same name; others take part by files.
+        The sum. A key holder is asked at the site of the same name.
     share : str or os.PathLike
-        Folder of the round. All that comes back is written there, and nothing secret is.
+        Folder of the round, which must exist. All that comes back is written there, and nothing secret is.
     key : SigningKey
         Key of the querier, which data owners approve.
     purpose : str, default=""
@@ -100,10 +99,13 @@ class SumRound:
     ) -> None:
         check_parameter("summed", summed, Instance(SchemaSum, "a SchemaSum"))
         check_parameter("timeout", timeout, Number(above=0))
-        self.files = RoundFiles(summed, share)
+        self.summed, self.share = summed, Path(share)
+        if not self.share.is_dir():
+            raise InvalidInputError(f"{self.share}: there is no such folder")
         self._folder, self._key, self._purpose = folder, key, purpose
         self._timeout, self._say = timeout, say
-        self._contract, self._head = summed.total.contract, summed.to_bytes()
+        self._total, self._contract, self._head = summed.total, summed.total.contract, summed.to_bytes()
+        self._holders = [holder.name for holder in self._contract.holders]
         self._told: dict[tuple[str, str], str] = {}
 
     def run(self, without: Iterable[str] = (), wait: float = 0.0) -> OpenedSum:
@@ -129,36 +131,134 @@ class SumRound:
             If another list of sites was fixed before, or the answers contradict each other.
         """
         check_parameter("wait", wait, Number(at_least=0))
-        sites, until = self.files.listed(without), time.monotonic() + wait
-        enough = self._contract.threshold
-        if len(self.files.found(self.files.holders, ANSWER)) < enough:
+        sites, until = self._listed(without), time.monotonic() + wait
+        if len(self._found(self._holders, ANSWER)) < self._contract.threshold:
             self._collect(sites, until)
             ready = self._check(sites, until)
-            self.files.write_list(sites)
+            self._write_list(sites)
             self._ask_holders("sign", SIGNED, {name: [] for name in ready}, until)
-            signed = self.files.found(self.files.holders, SIGNED)
+            signed = self._found(self._holders, SIGNED)
             lists = [path.read_bytes() for path in signed.values()]
             self._ask_holders("answer", ANSWER, dict.fromkeys(signed, lists), until)
-        answers = self.files.found(self.files.holders, ANSWER)
-        return self.files.total.open(path.read_bytes() for path in answers.values())
+        return self._total.open(self.answers)
+
+    # --- the folder of the round --------------------------------------------------------------------------
+
+    @property
+    def answers(self) -> list[bytes]:
+        """What key holders have answered."""
+        return [path.read_bytes() for path in self._found(self._holders, ANSWER).values()]
+
+    def path(self, who: str, kind: str) -> Path:
+        """Return the file of a site or holder in the folder of the round.
+
+        Parameters
+        ----------
+        who : str
+            Name of the site or holder.
+        kind : str
+            What is in it.
+
+        Returns
+        -------
+        Path
+            The file, which need not exist.
+        """
+        return self.share / self._contract.file(who, kind)
+
+    def _found(self, names: Iterable[str], kind: str) -> dict[str, Path]:
+        """The files of a kind that are there."""
+        paths = {name: self.path(name, kind) for name in names}
+        return {name: path for name, path in paths.items() if path.is_file()}
+
+    def message_of(self, site: str) -> bytes:
+        """Return the message of a site, if it is from that site and about this sum.
+
+        Parameters
+        ----------
+        site : str
+            Name of the site; its message must be there.
+
+        Returns
+        -------
+        bytes
+            The message.
+        """
+        path = self.path(site, MESSAGE)
+        content = path.read_bytes()
+        try:
+            sender = self._total.site_of(content)
+        except MessageError as error:
+            raise MessageError(f"{path}: {error}") from None
+        if sender != site:
+            raise MessageError(f"{path}: the message is from another site")
+        return content
+
+    def _listed(self, without: Iterable[str]) -> list[str]:
+        """The sites that are to be in the sum; other ones than were written down before are refused."""
+        left = set(without)
+        for site in left:
+            self._contract.place(site)
+        wanted = [site for site in self._contract.sites if site not in left]
+        least = self._contract.least_sites
+        if len(wanted) < least:
+            raise MessageError(
+                f"without {', '.join(sorted(left))} {len(wanted)} of {len(self._contract.sites)} sites are "
+                f"left, and {least} are needed"
+            )
+        known = self._known_list()
+        if known is None or known == wanted:
+            return wanted
+        if not left:
+            return known
+        raise MessageError(
+            f"key holders were asked to sign the sum of {', '.join(known)} in this round, and another list "
+            "is refused for ever: go on with that one, or begin a new round"
+        )
+
+    def _write_list(self, sites: list[str]) -> None:
+        """Write down which sites are in the sum, before the first holder is asked to sign."""
+        path = self._list_path
+        with file_lock(path):
+            known = self._known_list()
+            if known is None:
+                write_whole(path, json.dumps({"sites": sites}).encode(), public=True)
+            elif known != sites:
+                raise MessageError("another list of sites was written down in this round meanwhile")
+
+    @property
+    def _list_path(self) -> Path:
+        return self.share / f"{self._contract.round_id}.list"
+
+    def _known_list(self) -> list[str] | None:
+        if not self._list_path.is_file():
+            return None
+        try:
+            sites = json.loads(self._list_path.read_bytes())["sites"]
+            known = [site for site in self._contract.sites if site in sites]
+            if len(known) != len(sites):
+                raise ValueError
+            return known
+        except (ValueError, TypeError, KeyError, RecursionError):
+            raise FileFormatError(f"{self._list_path}: damaged: begin a new round") from None
 
     # --- the sites ----------------------------------------------------------------------------------------
 
     def _collect(self, sites: list[str], until: float) -> None:
         """Have every site that is to be in the sum contribute."""
         while True:
-            wanted = [site for site in sites if not self.files.path(site, MESSAGE).is_file()]
+            wanted = [site for site in sites if not self.path(site, MESSAGE).is_file()]
             if not wanted:
                 return
             said = self._ask("contribute", {site: [] for site in wanted})
             lacking: dict[str, str] = {}
             for site, reply in said.items():
-                found = _checked(reply, self.files.total.site_of, site)
+                found = _checked(reply, self._total.site_of, site)
                 if isinstance(found, str):
                     lacking[site] = found
                     self._tell(site, "contribute", found)
                 else:
-                    write_whole(self.files.path(site, MESSAGE), found, public=True)
+                    write_whole(self.path(site, MESSAGE), found, public=True)
                     self._tell(site, "contribute", f"has contributed ({len(found)} bytes)")
             if lacking and not self._pause(until):
                 raise FederationError(self._lacking(sites, lacking))
@@ -176,8 +276,8 @@ class SumRound:
 
     def _check(self, sites: list[str], until: float) -> list[str]:
         """Give every holder its shares; those that can use all of them, and have not signed yet."""
-        routed = self.files.routed(sites)
-        signed = self.files.found(self.files.holders, SIGNED)
+        routed = self._total.route(self.message_of(site) for site in sites)
+        signed = self._found(self._holders, SIGNED)
         ready: dict[str, dict[str, str]] = {}
         while True:
             left = {name: routed[name] for name in routed if name not in signed and name not in ready}
@@ -210,20 +310,20 @@ class SumRound:
     def _ask_holders(self, step: str, kind: str, contents: Mapping[str, list[bytes]], until: float) -> None:
         """Have holders sign or answer, until enough of them have."""
         while True:
-            have = self.files.found(self.files.holders, kind)
+            have = self._found(self._holders, kind)
             said = self._ask(step, {name: what for name, what in contents.items() if name not in have})
             lacking: dict[str, str] = {}
-            sender = self.files.total.signer_of if kind == SIGNED else self.files.total.holder_of
+            sender = self._total.signer_of if kind == SIGNED else self._total.holder_of
             for name, reply in said.items():
                 found = _checked(reply, sender, name)
                 if isinstance(found, str):
                     lacking[name] = found
                     self._tell(f"key holder {name}", step, f"dropped out half-way: it {found}")
                 else:
-                    write_whole(self.files.path(name, kind), found, public=True)
+                    write_whole(self.path(name, kind), found, public=True)
                     done = "has signed the list of sites" if kind == SIGNED else "has answered"
                     self._tell(f"key holder {name}", step, done)
-            there = len(self.files.found(self.files.holders, kind))
+            there = len(self._found(self._holders, kind))
             if there >= self._contract.threshold:
                 return
             if not self._pause(until):
@@ -249,8 +349,7 @@ class SumRound:
                 if len(content) > Limits().max_bytes:
                     raise FederationError(
                         f"the messages of the sites are larger than one message of the network "
-                        f"({Limits().max_bytes >> 20} MiB): let key holders work with files, onefold "
-                        "federate sum sign and answer"
+                        f"({Limits().max_bytes >> 20} MiB): sum fewer columns, or fewer sites at a time"
                     )
                 parcel = SumParcel(new_query_id(), site, step, content)
                 signature = self._key.sign_step(

@@ -1,6 +1,6 @@
 """What a site does in an encrypted sum: add its rows, and as a key holder check, sign and answer.
 
-The steps are those of :mod:`onefold.federated.sums`; here they come as parcels from the server and go back.
+The steps are those of :mod:`onefold.federated.secret`; here they come as parcels from the server and go back.
 Every parcel holds the contract and is signed by the querier. A site takes no part in a sum before its data
 owner has approved the contract, whatever else it answers. What it would spend is in the contract, which is
 kept for the data owner to look at. Rows of persons who were forgotten are left out.
@@ -22,6 +22,7 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from onefold._base.files import write_whole
@@ -42,16 +43,16 @@ from onefold.federated.forgotten import ForgottenPersons, check_named, without_f
 from onefold.federated.log import SiteEvent
 from onefold.federated.messages import Failure, FailureCode, Message, SumParcel
 from onefold.federated.replays import Replays
+from onefold.federated.secret import HolderKey, SchemaSum, SumHolder
+from onefold.federated.secret.keys import KnownKeys
 from onefold.federated.signatures import QuerierKey, SumSignature
-from onefold.federated.sums import HolderKey, SchemaSum, SumHolder
-from onefold.federated.sums.known_keys import KnownKeys
-from onefold.federated.sums.round_files import KEPT, MESSAGE, OFFERED, RoundFiles
 from onefold.tables import read_table
 
 __all__ = ["AskedSum", "decide_sum", "known_keys", "known_sums", "sum_approvals_of", "take_step"]
 
 LOG = logging.getLogger(__name__)
 LARGEST_CONTRACT = 4 * 2**20
+OFFERED, SIGNED = "offered", "messages"  # what a holder was asked to sign, and what it has signed
 
 
 def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | None) -> Message:
@@ -103,8 +104,11 @@ class _Step:
     def __init__(self, folder: SiteFolder, settings: SiteSettings, summed: SchemaSum) -> None:
         self._folder, self._settings, self._summed = folder, settings, summed
         self._total, self._contract = summed.total, summed.total.contract
-        self._files = RoundFiles(summed, private_folder(folder.rounds))
+        self._rounds = private_folder(folder.rounds)
         self.about: dict[str, Any] = {"round": self._contract.round_id}
+
+    def _kept(self, who: str, kind: str) -> Path:
+        return self._rounds / self._contract.file(who, kind)
 
     def contribute(self, rest: list[bytes]) -> bytes:
         """Charge the ledger, draw this site's share of the noise, encrypt; or send the same bytes again."""
@@ -113,18 +117,17 @@ class _Step:
         key = own_key(self._settings)
         promise = self._total.guarantee
         epsilon, delta = promise.record if promise.person is None else promise.person
-        if promise.holds:
-            self.about |= {"unit": promise.unit, "epsilon": epsilon, "delta": delta}
-        if self._files.path(site, MESSAGE).is_file():  # nothing is read, and nothing charged
-            return self._as_agreed(lambda: self._total.contribute(site, None, self._files.share, key=key))  # type: ignore[arg-type]
+        self.about |= {"unit": promise.unit, "epsilon": epsilon, "delta": delta}
+        if self._kept(site, "sum").is_file():  # nothing is read, and nothing charged
+            return self._as_agreed(lambda: self._total.contribute(site, None, self._rounds, key=key))  # type: ignore[arg-type]
         if self._settings.sum_table is None:
             raise QueryRefused(FailureCode.NOT_READY)
         vector = self._summed.vector(self._rows(self._settings.sum_table))
         self._check_first(site)
-        if promise.holds and not self._folder.ledger.is_file():
+        ledger = self._folder.ledger
+        if not ledger.is_file():
             begin_ledger(self._folder, promise)
-        ledger = self._folder.ledger if promise.holds else None
-        return self._total.contribute(site, vector, self._files.share, key=key, ledger=ledger)
+        return self._total.contribute(site, vector, self._rounds, key=key, ledger=ledger)
 
     def _rows(self, place: str) -> Any:
         """The rows of this site's table, without those of forgotten persons."""
@@ -143,7 +146,7 @@ class _Step:
     def _check_first(self, site: str) -> None:
         """Take part in the second of two rounds only after the first."""
         try:
-            self._summed.check_first(site, self._files.share)
+            self._summed.check_first(site, self._rounds)
         except InvalidInputError as error:
             LOG.warning("sum round=%s: %s", self._contract.round_id, error)
             raise QueryRefused(FailureCode.OTHER_ROUND) from None
@@ -152,24 +155,24 @@ class _Step:
         """Keep the shares of all sites for this holder, and tell which of them cannot be used."""
         holder = self._holder()
         problems = holder.problems(rest)
-        write_whole(self._files.path(holder.name, OFFERED), join_frames(rest))
+        write_whole(self._kept(holder.name, OFFERED), join_frames(rest))
         return json.dumps(problems).encode()
 
     def sign(self, rest: list[bytes]) -> bytes:
         """Sign the list of the sites whose shares were checked last, unless another one was signed."""
         holder = self._holder()
-        offered = self._files.path(holder.name, OFFERED)
+        offered = self._kept(holder.name, OFFERED)
         if not offered.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
         envelopes = split_frames(offered.read_bytes())
         signature = self._as_agreed(lambda: holder.sign(envelopes))
-        write_whole(self._files.path(holder.name, KEPT), join_frames(envelopes))
+        write_whole(self._kept(holder.name, SIGNED), join_frames(envelopes))
         return signature
 
     def answer(self, rest: list[bytes]) -> bytes:
         """Add up the shares of the sites on the signed list, if enough holders have signed the same one."""
         holder = self._holder()
-        kept = self._files.path(holder.name, KEPT)
+        kept = self._kept(holder.name, SIGNED)
         if not kept.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
         envelopes = split_frames(kept.read_bytes())
@@ -188,7 +191,7 @@ class _Step:
         try:
             if key is None or key.name != self._settings.name:  # shares are sent to the site of that name
                 raise InvalidInputError("the key of this site is missing, or has another name than the site")
-            return SumHolder(self._total, key, self._files.share)
+            return SumHolder(self._total, key, self._rounds)
         except InvalidInputError as error:
             LOG.warning("sum round=%s: %s", self._contract.round_id, error)
             raise QueryRefused(FailureCode.NOT_READY) from None
@@ -251,6 +254,7 @@ def _admitted(
         raise QueryRefused(FailureCode.TOO_LARGE)
     try:
         summed = SchemaSum.from_bytes(content)
+        summed.schema.require_confirmed("the contract")
     except InvalidInputError as error:
         raise MessageError(f"a contract cannot be used: {error}") from None
     contract = summed.total.contract

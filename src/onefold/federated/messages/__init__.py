@@ -17,7 +17,7 @@ A federation of private moments uses one: each site sends :class:`PrivateSums` o
 server answers queries from their sum.
 
 Encrypted sums use one for all their steps, in both directions: a :class:`SumParcel`. Its content is bytes of
-:mod:`onefold.federated.sums`, which a runtime carries without looking inside.
+:mod:`onefold.federated.secret`, which a runtime carries without looking inside.
 """
 
 from onefold.federated.messages._fields import (

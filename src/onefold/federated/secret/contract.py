@@ -3,31 +3,21 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest, check_guarantee, check_name, is_text
-from onefold.federated.sums.bfv import PLAIN_BITS
-from onefold.federated.sums.keys import (
-    BFV,
-    SHAMIR,
-    PublicHolder,
-    canonical,
-    check_distinct,
-    check_scheme,
-    check_threshold,
-    most_colluding,
-)
-from onefold.federated.sums.noise import SumBlock, largest_sum, mu_of_blocks
-from onefold.federated.sums.sharing import MODULUS
+from onefold.federated.secret.keys import PublicHolder, canonical, check_distinct
+from onefold.federated.secret.noise import SumBlock, largest_sum, mu_of_blocks
+from onefold.federated.secret.shares import MODULUS
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
 from onefold.privacy.terms import DELTA, EPSILON, Pair, shown
 
-__all__ = ["NO_NOISE", "SumContract"]
+__all__ = ["NO_NOISE", "SumContract", "SumParties"]
 
 KIND, VERSION = "onefold sum contract", 1
 NO_NOISE = "no noise was added: the sum is that of the records themselves"
@@ -40,7 +30,6 @@ CONSTRAINTS: dict[str, Entry] = {
     "missing_sites": Whole(0),
     "colluding_sites": Whole(0),
     "colluding_holders": (Whole(0), None),
-    "missing_holders": (Whole(0), None),
     "earlier_mu": Number(at_least=0),
     "noise": Flag(),
     "promise": (Instance(Guarantee, "a Guarantee"), None),
@@ -75,8 +64,6 @@ class SumContract:
     colluding_holders : int or None, default=None
         Number c of holders that may collude with the server and with each other. 2 t must exceed n + c, or
         two different lists of sites could be opened; None takes the largest such number.
-    missing_holders : int or None, default=None
-        Number of holders without which the sum can still be opened; None takes n - t.
     site_keys : tuple of PublicHolder, default=()
         Public keys of the sites, in their order. Without them the server could send messages in a site's
         name, and the guarantee has a further condition.
@@ -86,10 +73,6 @@ class SumContract:
         Gaussian privacy of earlier rounds that the same promise covers.
     noise : bool, default=True
         False sums without noise: the sum is exact, and nothing is promised to anybody.
-    scheme : {"shamir", "bfv"}, default="shamir"
-        Whether the numbers of sites are shared among the holders, or encrypted under the one key of a single
-        holder, added by the server and then read by the holder. The latter needs the extra ``fhe`` at sites
-        and at the holder.
 
     See Also
     --------
@@ -119,12 +102,10 @@ class SumContract:
     missing_sites: int = 0
     colluding_sites: int = 1
     colluding_holders: int | None = None
-    missing_holders: int | None = None
     site_keys: tuple[PublicHolder, ...] = ()
     agreement: str = ""
     earlier_mu: float = 0.0
     noise: bool = True
-    scheme: str = SHAMIR
     digest: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -159,17 +140,17 @@ class SumContract:
         if not 1 <= n <= MOST_HOLDERS or len({holder.name for holder in self.holders}) < n:
             raise InvalidInputError(f"there must be 1 to {MOST_HOLDERS} holders, each named once")
         check_distinct((*self.holders, *self.site_keys))
+        if t > n:
+            raise InvalidInputError(f"threshold is {t}, but there are only {n} holders")
         if self.colluding_holders is None:
             object.__setattr__(self, "colluding_holders", most_colluding(n, t))
-        if self.missing_holders is None:
-            object.__setattr__(self, "missing_holders", n - t)
-        missing = self.missing_holders or 0
-        check_scheme(self.scheme, self.holders, t)
-        check_threshold(n, t, self.colluding_holders or 0)
-        if t > n - missing:
+        colluding = self.colluding_holders or 0
+        if 2 * t <= n + colluding:
+            least = (n + colluding) // 2 + 1
+            whether = f"use at least {least}" if least <= n else "no threshold is high enough"
             raise InvalidInputError(
-                f"threshold {t} of {n} holders is too high if {missing} may be missing: "
-                f"use at most {n - missing}"
+                f"threshold {t} of {n} holders is too low if {colluding} collude: two different lists of "
+                f"sites could be opened; {whether}"
             )
 
     def _check_numbers(self) -> None:
@@ -180,11 +161,10 @@ class SumContract:
         for block in self.blocks:
             if not is_text(block.name) or not block.name:
                 raise InvalidInputError("the name of a block must be a short printable text")
-            if self.largest(block) >= self.room:
-                digits = self.room.bit_length() - (self.scheme == BFV)
+            if largest_sum(block, len(self.sites), self.least_adding) >= MODULUS // 2:
                 raise InvalidInputError(
-                    f"sums of the block {block.name!r} could wrap around at 2**{digits}: use a coarser grid, "
-                    "or declare smaller numbers"
+                    f"sums of the block {block.name!r} could wrap around at 2**60: use a coarser grid, or "
+                    "declare smaller numbers"
                 )
 
     def _check_promise(self) -> None:
@@ -212,31 +192,6 @@ class SumContract:
     def length(self) -> int:
         """Number of entries of a vector."""
         return sum(block.length for block in self.blocks)
-
-    @property
-    def room(self) -> int:
-        """What the absolute value of every sum stays below."""
-        return int(2 ** (PLAIN_BITS - 1)) if self.scheme == BFV else MODULUS // 2
-
-    @property
-    def n_parts(self) -> int:
-        """Parts of a site's message: one for each holder, and under one key one that the server adds up."""
-        return len(self.holders) + (self.scheme == BFV)
-
-    def largest(self, block: SumBlock) -> int:
-        """Return what no sum of a block exceeds, noise included.
-
-        Parameters
-        ----------
-        block : SumBlock
-            One of the blocks.
-
-        Returns
-        -------
-        int
-            The bound on absolute values; noise exceeds it with a probability below 10**-50.
-        """
-        return largest_sum(block, len(self.sites), self.least_adding)
 
     @property
     def least_sites(self) -> int:
@@ -314,19 +269,34 @@ class SumContract:
             )
         return found
 
+    @property
+    def of_holders(self) -> tuple[str, ...]:
+        """What the threshold stands, in sentences."""
+        n, t, c = len(self.holders), self.threshold, self.colluding_holders or 0
+        missing = "none may" if t == n else f"{n - t} may"
+        few = "No holder" if c == 0 else f"At most {c} of them"
+        found = [
+            f"{t} of {n} holders open a sum together: {missing} be missing.",
+            f"{few} may collude with a server that breaks the protocol: otherwise it could have two lists of "
+            "sites opened, whose difference shows a site.",
+        ]
+        if t == 1:
+            found.append("The holder reads every site's numbers.")
+        else:
+            few = "one of them alone learns" if t == 2 else f"{t - 1} of them together learn"
+            enough = f"{t} together read every site's numbers"
+            found.append(f"If the server follows the protocol, {few} nothing; {enough}.")
+        if t < n:
+            more = most_colluding(n, t + 1)
+            left = f"{n - t - 1} be missing" if n - t - 1 else "none be missing"
+            found.append(f"With {t + 1} of {n}, {more} could collude, and {left}.")
+        return tuple(found)
+
     def _of_holders(self) -> str:
         """The condition about key holders: t of them need no server to read what each of them has got."""
-        n, t, unit = (
-            len(self.holders),
-            self.threshold,
-            "record" if self.promise is None else self.promise.unit,
-        )
+        n, t = len(self.holders), self.threshold
+        unit = "record" if self.promise is None else self.promise.unit
         read = f"each site's numbers, with epsilon {shown(self.exposed)} per {unit}"
-        if self.scheme == BFV:
-            return (
-                "the key holder does not collude with the server, and sees nothing that sites send but their "
-                f"total: otherwise it reads {read}"
-            )
         if t == 1:
             return f"the only key holder looks at nothing but the sum: it can read {read}"
         return (
@@ -341,6 +311,23 @@ class SumContract:
             return math.inf
         pair = self.promise.record if self.promise.person is None else self.promise.person
         return epsilon_of(self.promise.mu * math.sqrt(self.least_adding), pair[1])
+
+    def file(self, who: str, kind: str) -> str:
+        """Return the name of the file that a participant, or whoever carries messages, keeps of this round.
+
+        Parameters
+        ----------
+        who : str
+            Name of the site or holder that the file is about.
+        kind : str
+            What is in it.
+
+        Returns
+        -------
+        str
+            The name.
+        """
+        return f"{self.round_id}.{who}.{kind}"
 
     def place(self, site: str) -> int:
         """Return the position of a site; refuse one that does not take part.
@@ -389,8 +376,6 @@ class SumContract:
         for name in ("holders", "site_keys"):
             plain[name] = [key.to_dict() for key in getattr(self, name)]
         plain["blocks"] = [asdict(block) for block in self.blocks]
-        if self.scheme != SHAMIR:  # contracts of older programs do not name it
-            plain["scheme"] = self.scheme
         promise = None if self.promise is None else self.promise.to_dict()
         return canonical({"kind": KIND, "version": VERSION, **plain, "promise": promise})
 
@@ -419,6 +404,115 @@ class SumContract:
             raise MessageError("this is not a sum contract, or it is damaged") from None
 
 
+@dataclass(frozen=True)
+class SumParties:
+    """Who takes part in encrypted sums, and how many of them may fail.
+
+    Parameters
+    ----------
+    sites : tuple of str
+        Names of the sites.
+    holders : tuple of PublicHolder
+        Public keys of the holders.
+    threshold : int
+        Number of holders whose answers open a sum.
+    missing_sites : int, default=0
+        Number of sites without which a sum is still opened.
+    colluding_sites : int, default=1
+        Number of other sites that may add no noise, or look at the sum together, knowing their own noise.
+    colluding_holders : int or None, default=None
+        Number of holders that may collude with the server; None takes the largest number that the threshold
+        allows.
+    site_keys : tuple of PublicHolder, default=()
+        Public keys of the sites, in their order.
+
+    See Also
+    --------
+    SumContract : One round among them.
+
+    Examples
+    --------
+    >>> holders = tuple(PublicHolder(name, name * 64, name * 63 + "0") for name in "abc")
+    >>> SumParties(("north", "south"), holders, 2).threshold
+    2
+    """
+
+    sites: tuple[str, ...]
+    holders: tuple[PublicHolder, ...]
+    threshold: int
+    missing_sites: int = 0
+    colluding_sites: int = 1
+    colluding_holders: int | None = None
+    site_keys: tuple[PublicHolder, ...] = ()
+
+    def contract(self, round_id: str, blocks: Sequence[SumBlock], **options: Any) -> SumContract:
+        """Return the contract of one round among these parties.
+
+        Parameters
+        ----------
+        round_id : str
+            Name of the round.
+        blocks : sequence of SumBlock
+            What the vector consists of.
+        **options : dict
+            Further parameters of :class:`SumContract`.
+
+        Returns
+        -------
+        SumContract
+            The contract.
+        """
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return SumContract(round_id=round_id, blocks=tuple(blocks), **own, **options)
+
+    @classmethod
+    def of(cls, contract: SumContract) -> "SumParties":
+        """Return the parties of a contract.
+
+        Parameters
+        ----------
+        contract : SumContract
+            The contract.
+
+        Returns
+        -------
+        SumParties
+            Who takes part in it.
+        """
+        return cls(**{name: getattr(contract, name) for name in cls.__dataclass_fields__})
+
+    def only(self, sites: Sequence[str]) -> "SumParties":
+        """Return the parties of a later round, without the sites that were missing before.
+
+        Parameters
+        ----------
+        sites : sequence of str
+            Sites that were in an opened sum.
+
+        Returns
+        -------
+        SumParties
+            The same with these sites, of which correspondingly fewer may be missing.
+        """
+        places = [place for place, site in enumerate(self.sites) if site in sites]
+        return replace(
+            self,
+            sites=tuple(self.sites[place] for place in places),
+            site_keys=tuple(self.site_keys[place] for place in places) if self.site_keys else (),
+            missing_sites=self.missing_sites - (len(self.sites) - len(places)),
+        )
+
+    @property
+    def least_adding(self) -> int:
+        """Number of sites whose noise is enough."""
+        return len(self.sites) - self.missing_sites - self.colluding_sites
+
+
+def most_colluding(n_holders: int, threshold: int) -> int:
+    """How many holders may collude with a server so that still only one list of sites is opened."""
+    return max(0, 2 * threshold - n_holders - 1)
+
+
 def _check_stated(promise: Guarantee, mu: float) -> None:
     """Refuse a promise whose epsilon is smaller than its mu allows: the noise is held to mu alone."""
     each = mu / (promise.rows_per_person or 1)  # of one record, at least
@@ -442,7 +536,6 @@ PLAIN = (
     "missing_sites",
     "colluding_sites",
     "colluding_holders",
-    "missing_holders",
     "agreement",
     "earlier_mu",
     "noise",
@@ -450,7 +543,7 @@ PLAIN = (
 
 
 def _read(plain: Mapping[str, Any]) -> SumContract:
-    if set(plain) - {"scheme"} != {*PLAIN, "holders", "site_keys", "blocks", "promise"}:
+    if set(plain) != {*PLAIN, "holders", "site_keys", "blocks", "promise"}:
         raise MessageError("this is not a sum contract, or it is damaged")
     told = check_guarantee(plain["promise"])
     return SumContract(
@@ -458,6 +551,5 @@ def _read(plain: Mapping[str, Any]) -> SumContract:
         site_keys=tuple(PublicHolder(**each) for each in plain["site_keys"]),
         blocks=tuple(SumBlock(**each) for each in plain["blocks"]),
         promise=None if told is None else Guarantee.from_dict(told),
-        scheme=plain.get("scheme", SHAMIR),
         **{name: plain[name] for name in PLAIN},
     )

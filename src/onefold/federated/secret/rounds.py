@@ -1,10 +1,10 @@
 """Sums of whole numbers over sites: key holders open the total, and nobody sees a single site's.
 
-Who can open it is the *scheme* of the contract (:mod:`onefold.federated.sums.schemes`). In the usual one a
-site splits its vector, with its share of the noise, into one share per key holder and encrypts each share to
-its holder. The server carries bytes and can read none of them. The holders first sign one list of sites, then
-add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in, bytes
-out, so that any transport can carry it.
+A site splits its vector, with its share of the noise, into one share per key holder and encrypts each share
+to its holder. The server carries bytes and can read none of them. The holders first sign one list of sites,
+then add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in,
+bytes out, so that any transport can carry it: signed headers of JSON values, each bound to one contract, and
+shares.
 """
 
 import hashlib
@@ -19,29 +19,15 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Integers, Residues
 from onefold._base.files import file_lock, write_whole
 from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
+from onefold._base.optional import require
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
+from onefold.federated.secret.contract import SumContract
+from onefold.federated.secret.keys import Encryptor, HolderKey, KnownKeys, canonical
+from onefold.federated.secret.noise import draw_shares
+from onefold.federated.secret.shares import MODULUS, combine_shares, expand_seed, new_seed, split_secret
 from onefold.federated.signing import verify
-from onefold.federated.sums.contract import SumContract
-from onefold.federated.sums.keys import HolderKey
-from onefold.federated.sums.known_keys import KnownKeys
-from onefold.federated.sums.messages import (
-    ANSWER,
-    HEADERS,
-    LARGEST_HEADER,
-    LIST,
-    MESSAGE,
-    OTHER,
-    check_enough,
-    check_message,
-    read_header,
-    residues,
-    signed_bytes,
-)
-from onefold.federated.sums.noise import draw_shares
-from onefold.federated.sums.schemes import scheme_of
-from onefold.federated.sums.sharing import combine_shares
 from onefold.privacy.guarantee import SEEDED, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState
@@ -49,7 +35,81 @@ from onefold.privacy.samplers import RandomState
 __all__ = ["EncryptedSum", "OpenedSum"]
 
 if TYPE_CHECKING:
-    from onefold.federated.sums.holder import SumHolder
+    from onefold.federated.secret.holder import SumHolder
+
+MESSAGE, LIST, ANSWER = "sum message", "sum list", "sum answer"
+SIGNED = {kind: f"onefold {kind} 1\n".encode() for kind in (MESSAGE, LIST, ANSWER)}
+OTHER = "the bytes are about another sum: all must use the same contract"
+LARGEST_HEADER = 2**20
+HEADERS = {
+    MESSAGE: {"kind", "contract", "site", "sender", "parts", "seeded", "signature"},
+    LIST: {"kind", "contract", "list", "holder", "signature"},
+    ANSWER: {"kind", "contract", "list", "sites", "seeded", "sum", "holder", "signature"},
+}
+
+
+def digest_of(content: bytes) -> str:
+    """SHA-256 sum of bytes."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def signed_bytes(header: Mapping[str, Any]) -> bytes:
+    """What a signature is about: everything else in a header."""
+    return SIGNED[header["kind"]] + canonical({k: v for k, v in header.items() if k != "signature"})
+
+
+def read_header(content: bytes, kind: str, contract: SumContract) -> dict[str, Any]:
+    """Read the header of a message of a kind; refuse one about another contract."""
+    header, arrays = unpack_frame(content, LARGEST_HEADER + 200 * len(contract.sites))
+    if arrays or header.get("kind") != kind or set(header) != HEADERS[kind]:
+        raise MessageError(f"these bytes are not a {kind}")
+    if header["contract"] != contract.digest:
+        raise MessageError(OTHER)
+    return header
+
+
+def list_digest(contract: SumContract, listed: Mapping[str, str]) -> str:
+    """Name of a list of sites, each with the one message of it that is added."""
+    return digest_of(canonical({"contract": contract.digest, "sites": sorted(listed.items())}))
+
+
+def about_share(contract: SumContract, site: str, holder: str) -> bytes:
+    """Return what the encryption of a share is bound to."""
+    return canonical({"contract": contract.digest, "site": site, "holder": holder})
+
+
+def residues(content: bytes) -> Residues:
+    """Read a share from bytes; refuse what is no share."""
+    found = np.frombuffer(content, dtype="<u8").astype(np.uint64)
+    if found.size and int(found.max()) >= MODULUS:
+        raise MessageError("a share is no number of the field: the sender did not follow the protocol")
+    return found
+
+
+def check_message(contract: SumContract, header: Mapping[str, Any]) -> str:
+    """Return the site that a message is from; refuse one that is not what it says."""
+    site, parts, n_parts = header["site"], header["parts"], len(contract.holders)
+    if site not in contract.sites:
+        raise MessageError("a message is from a site that is not in the contract")
+    check_digest(header["sender"])
+    if not isinstance(parts, list) or len(parts) != n_parts or type(header["seeded"]) is not bool:
+        raise MessageError(f"the message of site {site} is damaged")
+    for part in parts:
+        check_digest(part)
+    if contract.site_keys:
+        key = contract.site_keys[contract.place(site)]
+        if not verify(key.signing, header["signature"], signed_bytes(header)):
+            raise MessageError(f"the message of site {site} is not signed by it")
+    return str(site)
+
+
+def check_enough(contract: SumContract, n_sites: int) -> None:
+    """Refuse fewer sites than the noise is enough for."""
+    if n_sites < contract.least_sites:
+        raise MessageError(
+            f"only {n_sites} of {len(contract.sites)} sites are there, and "
+            f"{contract.least_sites} are needed: wait for the others, or begin a new round"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +185,6 @@ class EncryptedSum:
     that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as
     well as the querier.
 
-    With ``scheme="bfv"`` in the contract one holder has the only key, of BFV: :meth:`route` adds up, and the
-    holder opens the total. It reads each site's vector if it is shown what sites send.
-
     With noise no site can leave an opened sum: another round is another release, and is charged as one.
 
     References
@@ -159,7 +216,6 @@ class EncryptedSum:
     def __init__(self, contract: SumContract) -> None:
         check_parameter("contract", contract, Instance(SumContract, "a SumContract"))
         self.contract = contract
-        self._scheme = scheme_of(contract)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -211,11 +267,11 @@ class EncryptedSum:
         contract = self.contract
         contract.place(site)
         KnownKeys(folder, site, key).keep(contract)
-        kept = Path(folder) / f"{contract.round_id}.{site}.sum"
+        kept = Path(folder) / contract.file(site, "sum")
         with file_lock(kept):
             if kept.is_file():
                 return self._kept(kept)
-            self._scheme.require()
+            require("cryptography", "federated")  # before anything is charged
             plain = self._checked(vector)
             charge(ledger, contract.cost.seeded(random_state), f"encrypted sum {contract.round_id}")
             if contract.noise:
@@ -244,13 +300,20 @@ class EncryptedSum:
         return found
 
     def _message(self, site: str, plain: Integers, key: HolderKey | None, seeded: bool) -> bytes:
-        sender, parts = self._scheme.parts(site, plain)
+        contract, encryptor = self.contract, Encryptor()
+        seeds = [new_seed() for _ in range(contract.threshold - 1)]
+        others = split_secret(plain, [expand_seed(seed, len(plain)) for seed in seeds], len(contract.holders))
+        contents = [*seeds, *(share.astype("<u8", copy=False).tobytes() for share in others)]
+        parts = [
+            encryptor.encrypt(content, holder, about_share(contract, site, holder.name))
+            for content, holder in zip(contents, contract.holders, strict=True)
+        ]
         header = {
             "kind": MESSAGE,
-            "contract": self.contract.digest,
+            "contract": contract.digest,
             "site": site,
-            "sender": sender,
-            "parts": [hashlib.sha256(part).hexdigest() for part in parts],
+            "sender": encryptor.public,
+            "parts": [digest_of(part) for part in parts],
             "seeded": seeded,
         }
         header["signature"] = "" if key is None else key.sign(signed_bytes(header))
@@ -261,10 +324,6 @@ class EncryptedSum:
     def route(self, messages: Iterable[bytes]) -> dict[str, list[bytes]]:
         """Sort the messages of sites into what each holder gets: one run of bytes per site.
 
-        Under one key (``scheme="bfv"``) the server adds the ciphertexts up here, as they come, and the holder
-        gets their total as one more run of bytes. It is made with new random numbers each time, and a holder
-        takes one total per round: keep what this returns.
-
         Parameters
         ----------
         messages : iterable of bytes
@@ -273,9 +332,9 @@ class EncryptedSum:
         Returns
         -------
         dict of str to list of bytes
-            For each holder the header of every site and the part for this holder, then the total, if any.
+            For each holder the header of every site and the part for this holder.
         """
-        routing = self._scheme.routing()
+        found: dict[str, list[bytes]] = {holder.name: [] for holder in self.contract.holders}
         seen: dict[str, bytes] = {}
         for message in messages:
             site, first, parts = self._read_message(message)
@@ -284,9 +343,10 @@ class EncryptedSum:
                     raise MessageError(f"site {site} sent two different messages: leave it out")
                 continue
             seen[site] = first
-            routing.add(site, first, parts)
+            for envelopes, part in zip(found.values(), parts, strict=True):
+                envelopes.append(join_frames([first, part]))
         check_enough(self.contract, len(seen))
-        return routing.envelopes()
+        return found
 
     def site_of(self, message: bytes) -> str:
         """Return the site that a message is from; one of another sum, or a damaged one, is refused.
@@ -358,14 +418,15 @@ class EncryptedSum:
         if header["contract"] != self.contract.digest:
             raise MessageError(OTHER)
         site = check_message(self.contract, header)
-        if [hashlib.sha256(part).hexdigest() for part in parts] != header["parts"]:
+        if [digest_of(part) for part in parts] != header["parts"]:
             raise MessageError(f"the message of site {site} is damaged")
         return site, split_frames(message)[0], parts
 
     def _header(self, message: bytes) -> tuple[dict[str, Any], list[bytes]]:
         frames = split_frames(message)
-        if len(frames) != self.contract.n_parts + 1:
-            raise MessageError(f"a message of a site must have {self.contract.n_parts} parts in this sum")
+        n_parts = len(self.contract.holders)
+        if len(frames) != n_parts + 1:
+            raise MessageError(f"a message of a site must have {n_parts} parts in this sum")
         header, _ = unpack_frame(frames[0], LARGEST_HEADER)
         if header.get("kind") != MESSAGE or set(header) != HEADERS[MESSAGE]:
             raise MessageError(f"these bytes are not a {MESSAGE}")
@@ -422,7 +483,7 @@ class EncryptedSum:
             contract.holders[names.index(holder)].signing, header["signature"], signed_bytes(header)
         ):
             raise MessageError(f"the answer of holder {holder} is not signed by it")
-        if hashlib.sha256(frames[1]).hexdigest() != header["sum"] or len(frames[1]) != 8 * contract.length:
+        if digest_of(frames[1]) != header["sum"] or len(frames[1]) != 8 * contract.length:
             raise MessageError(f"the answer of holder {holder} is damaged")
         listed = isinstance(sites, list) and all(site in contract.sites for site in sites)
         if not listed or len(set(sites)) < len(sites) or type(header["seeded"]) is not bool:

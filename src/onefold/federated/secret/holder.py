@@ -1,6 +1,5 @@
 """A key holder of encrypted sums: it sees random numbers, signs one list of sites per round, and adds."""
 
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -14,20 +13,22 @@ from onefold._base.frames import join_frames, pack_frame, split_frames
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
-from onefold.federated.sums.encrypted import EncryptedSum
-from onefold.federated.sums.keys import HolderKey, canonical
-from onefold.federated.sums.known_keys import KnownKeys
-from onefold.federated.sums.messages import (
+from onefold.federated.secret.keys import TAG_BYTES, HolderKey, KnownKeys, canonical, decrypt
+from onefold.federated.secret.rounds import (
     ANSWER,
     LIST,
     MESSAGE,
+    EncryptedSum,
+    about_share,
     check_enough,
     check_message,
+    digest_of,
     list_digest,
     read_header,
+    residues,
     signed_bytes,
 )
-from onefold.federated.sums.schemes import scheme_of
+from onefold.federated.secret.shares import SEED_BYTES, add_shares, expand_seed
 
 __all__ = ["SumHolder"]
 
@@ -40,7 +41,6 @@ class _List:
     sites: tuple[str, ...]
     seeded: bool
     shares: Residues = field(repr=False)
-    total: bytes = field(repr=False)  # of all sites, as the server made it, where there is one key
 
 
 class SumHolder:
@@ -79,10 +79,10 @@ class SumHolder:
         check_parameter("key", key, Instance(HolderKey, "a HolderKey"))
         self.name = key.name
         self._key, self._total, self._contract = key, total, total.contract
-        self._scheme, self._number = scheme_of(self._contract), self._contract.number(key.name)
+        self._number = self._contract.number(key.name)
         self._known = KnownKeys(folder, key.name, key)
         self._known.check(self._contract)
-        self._memory = Path(folder) / f"{self._contract.round_id}.{key.name}.round"
+        self._memory = Path(folder) / self._contract.file(key.name, "round")
 
     def problems(self, envelopes: Iterable[bytes]) -> dict[str, str]:
         """Tell which sites' messages cannot be used, without signing anything.
@@ -101,28 +101,13 @@ class SumHolder:
             Sites and what is wrong with their messages; empty if all is well.
         """
         found = {}
-        for envelope in self._scheme.split(list(envelopes))[0]:
+        for envelope in envelopes:
             header, part = self._opened(envelope)
             try:
                 self._share(header, part)
             except MessageError as error:
                 found[str(header["site"])] = str(error)
         return found
-
-    def sites(self, envelopes: Iterable[bytes]) -> list[str]:
-        """Return whose messages these are, without signing anything.
-
-        Parameters
-        ----------
-        envelopes : iterable of bytes
-            What :meth:`EncryptedSum.route` has for this holder.
-
-        Returns
-        -------
-        list of str
-            Names of the sites.
-        """
-        return [str(self._opened(each)[0]["site"]) for each in self._scheme.split(list(envelopes))[0]]
 
     def sign(self, envelopes: Iterable[bytes]) -> bytes:
         """Sign the list of sites whose messages these are, unless another one was signed in this round.
@@ -145,10 +130,9 @@ class SumHolder:
                 plain = {"contract": self._contract.digest, "list": listed.digest}
                 write_whole(self._memory, canonical(plain))
             elif known != listed.digest:
-                other = ", or another total of them," if listed.total else ""
                 raise MessageError(
-                    f"another list of sites{other} was signed in this round, and only that one is ever "
-                    "answered: begin a new round"
+                    "another list of sites was signed in this round, and only that one is ever answered: "
+                    "begin a new round"
                 )
         header = {
             "kind": LIST,
@@ -160,9 +144,6 @@ class SumHolder:
 
     def answer(self, envelopes: Iterable[bytes], signatures: Iterable[bytes]) -> bytes:
         """Return the sum of the shares of the sites on the list that t holders have signed.
-
-        Under one key it decrypts the server's total here, once per round and no other one: numbers that
-        cannot be the sum of the sites on the list are refused.
 
         Parameters
         ----------
@@ -188,15 +169,14 @@ class SumHolder:
                 f"{len(signers)} holders have signed this list of sites, and "
                 f"{self._contract.threshold} are needed: wait for the others, or begin a new round"
             )
-        share = self._scheme.opened(self._key, listed.shares, listed.total)
-        content = share.astype("<u8", copy=False).tobytes()
+        content = listed.shares.astype("<u8", copy=False).tobytes()
         header = {
             "kind": ANSWER,
             "contract": self._contract.digest,
             "list": listed.digest,
             "sites": list(listed.sites),
             "seeded": listed.seeded,
-            "sum": hashlib.sha256(content).hexdigest(),
+            "sum": digest_of(content),
             "holder": self.name,
         }
         return join_frames(
@@ -229,20 +209,18 @@ class SumHolder:
         listed: dict[str, str] = {}
         shares: Residues | None = None  # a contract of a few bytes may be of very many numbers
         seeded = False
-        single, total = self._scheme.split(list(envelopes))
-        for envelope in single:
+        for envelope in envelopes:
             header, part = self._opened(envelope)
             site = header["site"]
             if site in listed:
                 raise MessageError(f"site {site} is in the list twice")
-            listed[site] = hashlib.sha256(split_frames(envelope)[0]).hexdigest()
+            listed[site] = digest_of(split_frames(envelope)[0])
             share = self._share(header, part)
-            shares = share if shares is None else self._scheme.add(shares, share)
+            shares = share if shares is None else add_shares(shares, share)
             seeded |= header["seeded"]
         check_enough(self._contract, len(listed))
         assert shares is not None  # of one site at least
-        digest = list_digest(self._contract, listed, hashlib.sha256(total).hexdigest() if total else "")
-        return _List(digest, tuple(sorted(listed)), seeded, shares, total)
+        return _List(list_digest(self._contract, listed), tuple(sorted(listed)), seeded, shares)
 
     def _opened(self, envelope: bytes) -> tuple[dict[str, Any], bytes]:
         frames = split_frames(envelope)
@@ -256,9 +234,16 @@ class SumHolder:
 
     def _share(self, header: Mapping[str, Any], part: bytes) -> Residues:
         """Decrypt what a site sent to this holder."""
-        site = header["site"]
-        if hashlib.sha256(part).hexdigest() != header["parts"][self._number - 1]:
+        site, contract = header["site"], self._contract
+        if digest_of(part) != header["parts"][self._number - 1]:
             raise MessageError(
                 f"the part of site {site} for this holder is missing or was changed: leave it out"
             )
-        return self._scheme.share(self._key, site, header["sender"], part)
+        seed = self._number < contract.threshold
+        if len(part) != TAG_BYTES + (SEED_BYTES if seed else 8 * contract.length):
+            raise MessageError(f"site {site}: its share has the wrong length; leave it out")
+        try:
+            content = decrypt(part, header["sender"], self._key, about_share(contract, site, self.name))
+        except MessageError as error:
+            raise MessageError(f"site {site}: {error}; leave it out") from None
+        return expand_seed(content, contract.length) if seed else residues(content)

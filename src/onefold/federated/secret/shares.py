@@ -14,7 +14,6 @@ bytes each.
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -26,7 +25,6 @@ __all__ = [
     "SEED_BYTES",
     "add_shares",
     "combine_shares",
-    "expand_pad",
     "expand_seed",
     "new_seed",
     "split_secret",
@@ -100,24 +98,14 @@ def new_seed() -> bytes:
     return os.urandom(SEED_BYTES)
 
 
-def _stream(seed: bytes) -> Any:
-    """AES-256 in counter mode: encrypting zeros gives its bytes."""
-    ciphers = require("cryptography.hazmat.primitives.ciphers", "federated")
-    return ciphers.Cipher(ciphers.algorithms.AES(seed), ciphers.modes.CTR(bytes(16))).encryptor()
-
-
-def expand_pad(seed: bytes, length: int) -> Residues:
-    """Return the uniform numbers of 64 binary digits that a key stands for."""
-    return np.frombuffer(_stream(seed).update(bytes(8 * length)), dtype="<u8").astype(np.uint64)
-
-
 def expand_seed(seed: bytes, length: int) -> Residues:
     """Return the uniform residues that a key stands for, by AES-256 in counter mode.
 
     Of every 64 random bits 61 are used. The one value in 2**61 that is no residue is drawn again, so that all
     residues are equally likely.
     """
-    stream = _stream(seed)
+    ciphers = require("cryptography.hazmat.primitives.ciphers", "federated")
+    stream = ciphers.Cipher(ciphers.algorithms.AES(seed), ciphers.modes.CTR(bytes(16))).encryptor()
     found = np.frombuffer(stream.update(bytes(8 * length)), dtype="<u8") & ALL
     while (outside := np.flatnonzero(found == ALL)).size:
         found[outside] = np.frombuffer(stream.update(bytes(8 * outside.size)), dtype="<u8") & ALL

@@ -23,11 +23,11 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
 from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
-from onefold.federated.sums.contract import SumContract
-from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
-from onefold.federated.sums.keys import canonical
-from onefold.federated.sums.noise import SumBlock
-from onefold.federated.sums.statistics import LARGER, STEPS, MomentSum, SumParties, TableSum, excess_of
+from onefold.federated.secret.contract import SumContract, SumParties
+from onefold.federated.secret.keys import canonical
+from onefold.federated.secret.noise import SumBlock
+from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
+from onefold.federated.secret.statistics import LARGER, STEPS, MomentSum, TableSum, excess_of
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds
@@ -354,9 +354,8 @@ class SchemaSum:
             return
         before = self.first.total.contract
         try:
-            content = (
-                Path(folder) / f"{before.round_id}.{before.sites[before.place(site)]}.sum"
-            ).read_bytes()
+            before.place(site)
+            content = (Path(folder) / before.file(site, "sum")).read_bytes()
             present = self.first.total.site_of(content) == site
         except (FileNotFoundError, InvalidInputError):
             present = False

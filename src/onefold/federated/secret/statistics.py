@@ -8,7 +8,7 @@ part.
 import hashlib
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,128 +20,21 @@ from onefold._base.validation import Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableCounts
 from onefold.fabrication.pair_tables import RAW
-from onefold.federated.sums.contract import NO_NOISE, SumContract
-from onefold.federated.sums.encrypted import EncryptedSum, OpenedSum
-from onefold.federated.sums.keys import PublicHolder, canonical
-from onefold.federated.sums.noise import SPARE, SumBlock
+from onefold.federated.secret.contract import NO_NOISE, SumContract, SumParties
+from onefold.federated.secret.keys import canonical
+from onefold.federated.secret.noise import SPARE, SumBlock
+from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
 from onefold.privacy import PrivateMoments
 from onefold.privacy.moments import MomentPart, MomentRounds
 from onefold.tables import Schema
 
-__all__ = ["MomentSum", "SumParties", "TableSum"]
+__all__ = ["MomentSum", "TableSum"]
 
 STEPS = 2**28  # of the grid of moments
 LARGER = (
     1.0 + 2.0 * SPARE
 )  # noise of a sum in units of what the promise needs: the rounding of shares is paid
 FINEST = 8  # binary digits by which counts may be refined, so that a share of the noise is not too small
-
-
-@dataclass(frozen=True)
-class SumParties:
-    """Who takes part in encrypted sums, and how many of them may fail.
-
-    Parameters
-    ----------
-    sites : tuple of str
-        Names of the sites.
-    holders : tuple of PublicHolder
-        Public keys of the holders.
-    threshold : int
-        Number of holders whose answers open a sum.
-    missing_sites : int, default=0
-        Number of sites without which a sum is still opened.
-    colluding_sites : int, default=1
-        Number of other sites that may add no noise, or look at the sum together, knowing their own noise.
-    colluding_holders : int or None, default=None
-        Number of holders that may collude with the server; None takes the largest number that the threshold
-        allows.
-    site_keys : tuple of PublicHolder, default=()
-        Public keys of the sites, in their order.
-    scheme : {"shamir", "bfv"}, default="shamir"
-        Whether the holders share every number, or one holder has the only key of BFV.
-
-    See Also
-    --------
-    SumContract : One round among them.
-
-    Examples
-    --------
-    >>> holders = tuple(PublicHolder(name, name * 64, name * 63 + "0") for name in "abc")
-    >>> SumParties(("north", "south"), holders, 2).threshold
-    2
-    """
-
-    sites: tuple[str, ...]
-    holders: tuple[PublicHolder, ...]
-    threshold: int
-    missing_sites: int = 0
-    colluding_sites: int = 1
-    colluding_holders: int | None = None
-    site_keys: tuple[PublicHolder, ...] = ()
-    scheme: str = "shamir"
-
-    def contract(self, round_id: str, blocks: Sequence[SumBlock], **options: Any) -> SumContract:
-        """Return the contract of one round among these parties.
-
-        Parameters
-        ----------
-        round_id : str
-            Name of the round.
-        blocks : sequence of SumBlock
-            What the vector consists of.
-        **options : dict
-            Further parameters of :class:`SumContract`.
-
-        Returns
-        -------
-        SumContract
-            The contract.
-        """
-        own = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return SumContract(round_id=round_id, blocks=tuple(blocks), **own, **options)
-
-    @classmethod
-    def of(cls, contract: SumContract) -> "SumParties":
-        """Return the parties of a contract.
-
-        Parameters
-        ----------
-        contract : SumContract
-            The contract.
-
-        Returns
-        -------
-        SumParties
-            Who takes part in it.
-        """
-        return cls(**{name: getattr(contract, name) for name in cls.__dataclass_fields__})
-
-    def only(self, sites: Sequence[str]) -> "SumParties":
-        """Return the parties of a later round, without the sites that were missing before.
-
-        Parameters
-        ----------
-        sites : sequence of str
-            Sites that were in an opened sum.
-
-        Returns
-        -------
-        SumParties
-            The same with these sites, of which correspondingly fewer may be missing.
-        """
-        places = [place for place, site in enumerate(self.sites) if site in sites]
-        return replace(
-            self,
-            sites=tuple(self.sites[place] for place in places),
-            site_keys=tuple(self.site_keys[place] for place in places) if self.site_keys else (),
-            missing_sites=self.missing_sites - (len(self.sites) - len(places)),
-        )
-
-    @property
-    def least_adding(self) -> int:
-        """Number of sites whose noise is enough."""
-        return len(self.sites) - self.missing_sites - self.colluding_sites
 
 
 class MomentSum:
