@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TOP / "src"), str(TOP / "docs")]  # the package, and what pages of the gallery share
+sys.path[:0] = [str(TOP / "src"), str(TOP), str(TOP / "docs")]  # the package, and what the gallery uses
 
 from sphinx_gallery.scrapers import figure_rst  # noqa: E402
 

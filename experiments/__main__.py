@@ -1,4 +1,4 @@
-"""``python -m experiments [list | run | compare]``: the register of results, and running what it is made of.
+"""``python -m experiments [list | run | compare | report]``: the register, and running what it is made of.
 
 Without a command, the names of all experiments.
 """
@@ -6,6 +6,7 @@ Without a command, the names of all experiments.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import subprocess
@@ -16,11 +17,12 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from experiments import stored
+from experiments import pages, stored
 from experiments.register import checking, page, reading
 from experiments.register.checking import Line
+from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError, OnefoldError
-from onefold.report import format_table
+from onefold.report import format_table, write_report
 
 DEVIATES, BAD_INPUT = 1, 2
 _LONGEST = 60
@@ -114,6 +116,23 @@ def ran(args: argparse.Namespace) -> int:
     return worst
 
 
+def reported(args: argparse.Namespace) -> int:
+    """Write a page about a result, with its numbers beside it."""
+    try:
+        content = Path(args.result).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{args.result}: {error.strerror}") from None
+    digest = {"SHA-256 of the result": hashlib.sha256(content).hexdigest()}
+    try:
+        page = pages.of_experiment(parse_json(content), digest)
+    except OnefoldError as error:
+        raise InvalidInputError(f"{args.result}: {error}") from None
+    out = args.out or f"{args.result}.report.html"
+    beside = write_report(out, page)
+    print("\n".join([*page.verdict, f"report written to {out}, its numbers to {beside}"]))
+    return 0
+
+
 def _tell(message: str) -> None:
     print(message, file=sys.stderr, flush=True)
 
@@ -177,7 +196,7 @@ def _continues(name: str) -> bool:
 
 
 def options() -> argparse.ArgumentParser:
-    """The three commands; without one, the names of the experiments."""
+    """The four commands; without one, the names of the experiments."""
     parser = argparse.ArgumentParser(prog="python -m experiments", description=__doc__)
     commands = parser.add_subparsers(dest="command")
     parser.set_defaults(run=lambda args: print("\n".join(scripts())) or 0)
@@ -207,6 +226,10 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("names", nargs="*", metavar="NAME", help="experiments or folders (default: all)")
     found.add_argument("--json", action="store_true", help="print JSON")
     found.set_defaults(run=compared)
+    found = commands.add_parser("report", description="Write an HTML page about the result of an experiment.")
+    found.add_argument("result", metavar="FILE", help="what a script prints with --json, or a stored result")
+    found.add_argument("--out", metavar="PAGE", help="page to write (default: FILE, ending in .report.html)")
+    found.set_defaults(run=reported)
     return parser
 
 

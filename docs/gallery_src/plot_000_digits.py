@@ -8,11 +8,12 @@ What layers keep of a digit, what is left of fabricated digits, and what an atta
 from gallery_data import digits, groceries, ones_of
 from matplotlib.figure import Figure
 
+from experiments.pictures import ImagesDisplay
 from onefold import AutoencoderClassifier, DeepKAHM, WideKAHM
 from onefold.audit import audit_membership
 from onefold.fabrication import Fabricator
 from onefold.privacy import Box, OptimalNoise
-from onefold.report import FoldingDisplay, ImagesDisplay
+from onefold.report import FoldingDisplay
 
 # %%
 # **Fig. 6: layers.** Three eights that the machine has not seen, and what each layer makes of them. Each

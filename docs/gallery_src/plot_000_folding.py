@@ -9,10 +9,10 @@ generated points; the figures of the document show other points of the same kind
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.pictures import FieldDisplay, PointsDisplay
 from onefold import KAHM, AutoencoderClassifier, WideKAHM
 from onefold.fabrication import Fabricator
 from onefold.privacy import Box, OptimalNoise
-from onefold.report import FieldDisplay, PointsDisplay
 
 rng = np.random.default_rng(0)
 

@@ -12,8 +12,8 @@ import numpy as np
 from gallery_data import documented, stored
 from matplotlib.figure import Figure
 
+from experiments.pictures import CurvesDisplay
 from onefold import KAHM
-from onefold.report import CurvesDisplay
 
 measured = stored("kahm/private")
 

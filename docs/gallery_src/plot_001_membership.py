@@ -7,9 +7,9 @@ Autoencoders of membership mappings, and what noise does to a digit.
 
 from gallery_data import ones_of
 
+from experiments.pictures import ImagesDisplay
 from onefold import DeepMembershipAutoencoder, WideMembershipAutoencoder
 from onefold.privacy import Box, OptimalNoise
-from onefold.report import ImagesDisplay
 
 # %%
 # **Fig. 3: layers.** Two nines that the model has not seen, and what each layer makes of them: the further

@@ -15,11 +15,12 @@ from matplotlib.figure import Figure
 from sklearn.datasets import load_breast_cancer, load_diabetes
 from sklearn.linear_model import LinearRegression
 
+from experiments.pictures import CurvesDisplay, PointsDisplay
 from onefold.exceptions import PrivacyLeakWarning
 from onefold.privacy import Box, FisherGaussian
 from onefold.privacy.calibration import mu_of
 from onefold.release import RobustSVM, release_iid, release_utility_preserving, sweep
-from onefold.report import CurvesDisplay, PointsDisplay, PrivacyUtilityDisplay
+from onefold.report import PrivacyUtilityDisplay
 
 # %%
 # **Fig. 1 and 2.** On the left the least epsilon for every delta, by the document's theorem and exactly:

@@ -9,9 +9,10 @@ epsilons are per *entry*.
 import numpy as np
 from gallery_data import digits, groceries, stored
 
+from experiments.pictures import CurvesDisplay
 from onefold import AutoencoderClassifier, WideFuzzyAutoencoder
 from onefold.privacy import AnalyticGaussian, Box, OptimalNoise
-from onefold.report import CurvesDisplay, PrivacyUtilityDisplay
+from onefold.report import PrivacyUtilityDisplay
 
 # %%
 # **Fig. 2.1: mean size of Gaussian noise of the textbook, divided by that of optimal noise**, at the same

@@ -9,8 +9,8 @@ distance between a point and its image and the angle between them.
 import numpy as np
 from matplotlib.figure import Figure
 
+from experiments.pictures import FieldDisplay, PointsDisplay
 from onefold import KAHM
-from onefold.report import FieldDisplay, PointsDisplay
 
 rng = np.random.default_rng(0)
 angle = rng.uniform(0.2, 1.3, 150) * np.pi

@@ -19,7 +19,7 @@ from experiments.harness import Outcome, Table, parser
 from onefold._base.optional import require
 from onefold.privacy import FisherGaussian
 from onefold.privacy.calibration import mu_of
-from onefold.report.figures import check_figure_format
+from onefold.report.displays import figure_format
 
 DELTAS = (1e-1, 1e-3, 1e-5, 1e-7, 1e-9)
 EPSILONS = (0.1, 1.0, 10.0, 30.0)
@@ -69,7 +69,7 @@ def draw(path: str) -> None:
 
 def experiment(args: argparse.Namespace) -> Outcome:
     if args.figure:
-        check_figure_format(args.figure)
+        figure_format(args.figure)
         draw(args.figure)
     values = {}
     first: list[tuple[object, ...]] = []

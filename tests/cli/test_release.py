@@ -371,7 +371,7 @@ def test_sweep_errors_are_in_the_units_of_the_column() -> None:
     codec = TableCodec(columns, {"age": (18, 90)}, {"town": ["a", "b"]})
     labels = np.arange(20) % 2
     curve = sweep(codec.encode(columns), labels, [16.0], repetitions=1, sensitivity=codec.domain)
-    assert release._errors(codec, curve) == {"least error for age": [pytest.approx(36.0)]}
+    assert release._errors(codec, curve) == ("least error for age", [pytest.approx(36.0)])
 
 
 def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) -> None:

@@ -366,22 +366,3 @@ def test_void_guarantee_has_no_curve(files: Path) -> None:
     ]
     assert main(["fabricate", str(files / "train.csv"), *given, "--report", str(page), "--quiet"]) == 0
     assert CURVE not in titles(page_of(page))
-
-
-# --- experiments ------------------------------------------------------------------------------------------
-
-
-def test_result_of_an_experiment_becomes_a_page(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result, page = files / "private.json", files / "experiment.html"
-    values = {f"mnist/{epsilon}/accuracy": 0.9 for epsilon in (1, 2, 4)}
-    table = {"title": "MNIST", "headers": ["epsilon", "accuracy"], "rows": [[1, 0.9]]}
-    result.write_text(json.dumps({"experiment": "kahm/private", "values": values, "tables": [table]}))
-    assert main(["report", str(result), "--out", str(page)]) == 0
-    assert "the result of the experiment kahm/private" in capsys.readouterr().out
-    plain = page_of(page)
-    assert plain["kind"] == "experiment"
-    digest = hashlib.sha256(result.read_bytes()).hexdigest()
-    assert plain["sections"][-1]["facts"] == {"SHA-256 of the result": digest}  # type: ignore[index]
-    result.write_text(json.dumps({"experiment": "kahm/private", "values": 3, "tables": []}))
-    assert main(["report", str(result), "--out", str(page)]) == 2
-    assert "not the result of an experiment" in capsys.readouterr().err

@@ -7,23 +7,20 @@ import pytest
 
 from onefold import AutoencoderClassifier
 from onefold.audit import distance_attack
-from onefold.exceptions import InvalidInputError
-from onefold.release import Curve, choose
+from onefold.exceptions import InvalidInputError, MissingDependencyError
+from onefold.release import NOISES, Curve, choose
 from onefold.report import (
     AccuracyDisplay,
     CalibrationDisplay,
     ClassCountsDisplay,
     ConfusionDisplay,
-    CurvesDisplay,
     Display,
-    FieldDisplay,
     FoldingDisplay,
-    ImagesDisplay,
     MembershipDisplay,
-    PointsDisplay,
     PrivacyUtilityDisplay,
+    ReleaseDisplay,
 )
-from onefold.report.displays import read_display
+from onefold.report.displays import figure_format, read_display, write_figure
 
 RNG = np.random.default_rng(0)
 CURVE = Curve(
@@ -40,26 +37,19 @@ EXAMPLES: list[Display] = [
     FoldingDisplay.from_distances({"near": RNG.random(30), "far": 1 + RNG.random(20)}),
     MembershipDisplay.from_attack(distance_attack(RNG.random(50), RNG.random(40))),
     PrivacyUtilityDisplay.from_curve(CURVE, marked=0.1),
+    ReleaseDisplay.from_curve(CURVE, "costs $5", void=True),
     ClassCountsDisplay(["north", "south"], ["a", "b"], [[3, 0], [2000, 5]]),
-    FieldDisplay.from_function(lambda rows: np.linalg.norm(rows, axis=1), {"cost $x": RNG.random((9, 2))}, 8),
-    FieldDisplay.from_function(
-        lambda rows: (rows[:, 0] > 0.5) * 1.0, {"a": [[0, 0], [1, 1]]}, 9, "class", ["left", "right"]
-    ),
-    PointsDisplay.from_rows({"samples": RNG.random((9, 2)), "images": RNG.random((3, 2))}),
-    ImagesDisplay.from_rows({"first": RNG.random((3, 16)), "second": RNG.random((2, 16))}, ["a", "b", "c"]),
-    CurvesDisplay([1.0, 10.0, 100.0], {"a": [1.0, 2.0, 4.0], "b": [4.0, 2.0, 1.0]}, "rows", "s", "xy"),
 ]
 
 
-@pytest.mark.parametrize("display", EXAMPLES, ids=lambda display: type(display).__name__)
-def test_display_is_stored_read_again_described_and_drawn(display: Display) -> None:
-    plain = json.loads(json.dumps(display.to_dict(), allow_nan=False))
-    again = read_display(plain)
-    assert again.to_dict() == display.to_dict()
-    assert again.describe() == display.describe()
-    assert display.describe().endswith(".")
+def test_displays_are_stored_read_again_described_and_drawn() -> None:
     pytest.importorskip("matplotlib")
-    assert again.to_svg() == display.to_svg()
+    for display in EXAMPLES:
+        again = read_display(json.loads(json.dumps(display.to_dict(), allow_nan=False)))
+        assert again.to_dict() == display.to_dict(), display
+        assert again.describe() == display.describe(), display
+        assert display.describe().endswith("."), display
+        assert again.to_svg() == display.to_svg(), display
 
 
 def test_display_draws_into_given_axes() -> None:
@@ -70,10 +60,10 @@ def test_display_draws_into_given_axes() -> None:
     assert display.figure_ is axes.figure
 
 
-@pytest.mark.parametrize("plain", [{}, {"display": "Path"}, {"display": "ConfusionDisplay"}])
-def test_what_is_no_display_is_refused(plain: dict[str, object]) -> None:
-    with pytest.raises(InvalidInputError, match=r"display|ConfusionDisplay"):
-        read_display(plain)
+def test_what_is_no_display_is_refused() -> None:
+    for plain in ({}, {"display": "Path"}, {"display": "ConfusionDisplay"}):
+        with pytest.raises(InvalidInputError, match=r"display|ConfusionDisplay"):
+            read_display(plain)
 
 
 def test_calibration_error_is_small_for_true_and_large_for_false_probabilities() -> None:
@@ -110,10 +100,10 @@ def test_folding_of_an_estimator_has_own_class_nearer_than_the_next() -> None:
         FoldingDisplay.from_estimator(model, X[:2], ["a", "b"])
 
 
-@pytest.mark.parametrize("groups", [{}, {"a": []}, {"a": [np.nan]}, {"a": [1.0], "b": [np.inf]}])
-def test_folding_refuses_groups_without_finite_distances(groups: dict[str, list[float]]) -> None:
-    with pytest.raises(InvalidInputError, match="finite"):
-        FoldingDisplay.from_distances(groups)
+def test_folding_refuses_groups_without_finite_distances() -> None:
+    for groups in ({}, {"a": []}, {"a": [np.nan]}, {"a": [1.0], "b": [np.inf]}):
+        with pytest.raises(InvalidInputError, match="finite"):
+            FoldingDisplay.from_distances(groups)
 
 
 def test_equal_distances_are_in_one_bin() -> None:
@@ -126,33 +116,45 @@ def test_scores_must_fit_the_epsilons() -> None:
         PrivacyUtilityDisplay([0.5, 1.0], {"a": [0.5]})
 
 
-def test_field_has_the_value_of_the_function_at_every_point_of_the_grid() -> None:
-    display = FieldDisplay.from_function(
-        lambda rows: 10 * rows[:, 0] + rows[:, 1], {"a": [[0, 0], [1, 3]]}, 4
-    )
-    for place, (x, y) in enumerate((x, y) for y in display.y for x in display.x):
-        assert display.values[place // 4][place % 4] == pytest.approx(10 * x + y)
-    assert (display.x[0], display.y[-1]) == pytest.approx((-0.15, 3.45))
+# --- the curve of a release -------------------------------------------------------------------------------
 
 
-def test_regions_are_told_by_their_share() -> None:
-    display = FieldDisplay([0, 1], [0, 1], [[0, 1], [1, 1]], {}, "class", ["left", "right"])
-    assert display.describe() == "Regions by class: left 25 %, right 75 % of the picture."
+def texts(figure) -> str:
+    from matplotlib.text import Text
+
+    return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: FieldDisplay([0, 1], [0], [[1.0]]), "one row for each y"),
-        (lambda: FieldDisplay([0], [0], [[np.nan]]), "finite"),
-        (lambda: PointsDisplay.from_rows({"a": [[1.0, 2.0, 3.0]]}), "two finite numbers"),
-        (lambda: PointsDisplay.from_rows({}), "at least one group"),
-        (lambda: ImagesDisplay.from_rows({"a": [[1.0, 2.0, 3.0]]}), "square"),
-        (lambda: ImagesDisplay([], ["a"]), "needs a name"),
-        (lambda: CurvesDisplay([1, 2], {"a": [1.0]}), "one number for each place"),
-        (lambda: CurvesDisplay([1], {"a": [1.0]}, logarithmic="z"), "logarithmic"),
-    ],
-)
-def test_numbers_that_cannot_be_drawn_are_refused(make: object, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
-        make()  # type: ignore[operator]
+def test_release_draws_every_noise_and_says_what_epsilon_is_about() -> None:
+    pytest.importorskip("matplotlib")
+    lams, scores = [1e-2, 1.0, 1e2], {noise: RNG.random((3, 3)) for noise in NOISES}
+    curve = Curve(tuple(choose(2, lam=lam, sensitivity=1.0) for lam in lams), scores, baseline=0.95)
+    figure = ReleaseDisplay.from_curve(curve, "t", ("least error for age", [3.0, 2.0, 1.0])).plot().figure_
+    above, below = figure.axes[:2]
+    drawn = [line.get_ydata() for line in above.get_lines()]
+    for noise in NOISES:
+        assert any(np.array_equal(line, curve.mean(noise)) for line in drawn)
+    assert np.array_equal(below.get_lines()[0].get_ydata(), [3.0, 2.0, 1.0])
+    words = texts(figure)
+    assert "per record at delta 1e-05; labels not covered" in words
+    assert "least error for age" in words
+    assert "VOID" not in words
+    figure = ReleaseDisplay.from_curve(curve, "t", void=True).plot().figure_
+    assert "VOID" in texts(figure)
+    bounds = figure.axes[1].get_lines()[0].get_ydata()
+    assert np.array_equal(bounds, [strength.bound for strength in curve.strengths])
+
+
+def test_figures_are_written_in_every_format_and_in_no_other(tmp_path, block_import) -> None:
+    pytest.importorskip("matplotlib")
+    figure = EXAMPLES[0].plot().figure_
+    for name, start in (("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")):
+        write_figure(str(tmp_path / name), figure)
+        assert (tmp_path / name).read_bytes().startswith(start)
+    with pytest.raises(InvalidInputError, match=r"must end in \.png"):
+        figure_format("curve.csv")
+    with pytest.raises(InvalidInputError, match="cannot be written"):
+        write_figure(str(tmp_path / "nowhere" / "a.png"), figure)
+    block_import("matplotlib")
+    with pytest.raises(MissingDependencyError, match="report"):
+        figure_format("curve.png")

@@ -7,7 +7,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentRegressor
 from onefold.federated import simulate_regression
 from onefold.privacy import Guarantee
-from onefold.report import ErrorsDisplay, ObservedDisplay
+from onefold.report import ObservedDisplay
 from onefold.report.displays import read_display
 from onefold.report.numbers import SIMULATED, evaluate_numbers, of_number_simulation, of_numbers
 
@@ -90,17 +90,17 @@ def test_displays_count_all_rows_and_come_back_from_plain_values(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     predicted, observed = pair
-    for kind in (ObservedDisplay, ErrorsDisplay):
-        display = kind.from_predictions(observed, predicted, "cost (EUR)")
-        assert np.sum(display.counts) == 500
-        assert read_display(display.to_dict()) == display
-        assert "cost (EUR)" in display.describe()
-        assert "<svg" in display.to_svg()
+    display = ObservedDisplay.from_predictions(observed, predicted, "cost (EUR)")
+    assert np.sum(display.counts) == display.too_low + display.too_high == 500
+    assert display.too_low == np.sum(predicted < observed)
+    assert read_display(display.to_dict()) == display
+    assert "cost (EUR)" in display.describe()
+    assert "<svg" in display.to_svg()
     constant = ObservedDisplay.from_predictions([1.0, 1.0], [1.0, 1.0])
     assert np.sum(constant.counts) == 2
     for wrong in (([1.0], [1.0, 2.0]), ([], []), ([np.nan], [1.0])):
         with pytest.raises(InvalidInputError):
-            ErrorsDisplay.from_predictions(*wrong)
+            ObservedDisplay.from_predictions(*wrong)
 
 
 def test_page_of_a_simulation_has_every_site_and_the_mean() -> None:

@@ -20,13 +20,20 @@ pytest.importorskip("jinja2")
 
 from tests.browsing import CONTRAST, chromium, narrow, sideways
 
+from experiments.pages import of_experiment
 from onefold.audit import distance_attack
 from onefold.privacy import AnalyticGaussian, Box, Guarantee, Laplace
-from onefold.report import Comparison, Entry, Report, Section, write_report
+from onefold.report import (
+    CalibrationDisplay,
+    Comparison,
+    Entry,
+    FoldingDisplay,
+    Report,
+    Section,
+    write_report,
+)
 from onefold.report.builders import HeldOutAccuracy, of_distances, of_model, of_table, of_transfer
-from onefold.report.displays import CalibrationDisplay, FoldingDisplay
 from onefold.report.evaluation import evaluate
-from onefold.report.experiments import of_experiment
 from onefold.report.federations import of_comparison, of_federation, of_simulation
 from onefold.report.forecast import curve_section, noise_forecast, worth
 

@@ -313,15 +313,12 @@ def _explained(
 
 def evidence(schema: Schema | None, predicted: AnyArray, truth: Floats) -> dict[str, Display]:
     """Pictures of predicted and observed numbers."""
-    from onefold.report import ErrorsDisplay, ObservedDisplay
+    from onefold.report import ObservedDisplay
 
     label = None if schema is None else schema.label
     called = "number" if label is None else f"{label.name} ({label.unit})" if label.unit else label.name
-    given = (truth, np.asarray(predicted, dtype=np.float64), called)
-    return {
-        "Observed and predicted": ObservedDisplay.from_predictions(*given),
-        "How far predictions are off": ErrorsDisplay.from_predictions(*given),
-    }
+    drawn = ObservedDisplay.from_predictions(truth, np.asarray(predicted, dtype=np.float64), called)
+    return {"Observed and predicted": drawn}
 
 
 def _page(

@@ -350,7 +350,7 @@ def _check(data: str, out: str, noise: NoiseAmount, labels: Labelling, *, bounde
 
 def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> None:
     """Refuse a curve that could not be drawn, before the data are read."""
-    from onefold.report.figures import check_figure_format
+    from onefold.report.displays import figure_format
 
     if labels.column is None:
         raise InvalidInputError("--sweep needs --label: the column that is learnt")
@@ -360,7 +360,7 @@ def _check_sweep(data: str, out: str, noise: NoiseAmount, labels: Labelling) -> 
         raise InvalidInputError(f"--sweep releases nothing: leave out {given[0]}")
     if out == STANDARD_OUTPUT:
         raise InvalidInputError("--sweep draws a figure: name a file")
-    check_figure_format(out)
+    figure_format(out)
     check_writable(out, data)
 
 
@@ -561,7 +561,8 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
 
     from onefold.privacy.contract import contract_rows
     from onefold.release import sweep
-    from onefold.report.figures import write_curve
+    from onefold.report import ReleaseDisplay
+    from onefold.report.displays import write_figure
 
     codec, features = declared.codec(table)
     label = str(table.label)
@@ -598,7 +599,8 @@ def _sweep(table: MixedTable, declared: Declarations, settings: CurveSettings, o
             random_state=rng,
         )
     title = f"{Path(table.path).name}: {label} learnt from released rows"
-    write_curve(out, curve, title, _errors(codec, curve), void=bool(codec.inferred))
+    drawn = ReleaseDisplay.from_curve(curve, title, _errors(codec, curve), void=bool(codec.inferred))
+    write_figure(out, drawn.plot().figure_)
     note = (
         "these scores come from raw rows and are not private; choosing lam by them is not covered by any "
         "guarantee"
@@ -635,14 +637,14 @@ def _learner(kind: str, y: AnyArray, where: str) -> tuple[Any, str]:
     return (RobustSVM() if classes == 2 else OneVsRestClassifier(RobustSVM())), "accuracy"
 
 
-def _errors(codec: TableCodec, curve: Curve) -> dict[str, Any] | None:
+def _errors(codec: TableCodec, curve: Curve) -> tuple[str, list[float]] | None:
     """For the lower axis: the first column of numbers, in its units."""
     numbers = [c for c in codec.columns if c.range is not None and c.field.scale == "linear"]
     if not numbers:
         return None
     first = numbers[0]
     at = codec.position(first.name)
-    return {f"least error for {first.name}": [s.standard_errors[at] * first.width for s in curve.strengths]}
+    return f"least error for {first.name}", [s.standard_errors[at] * first.width for s in curve.strengths]
 
 
 def _in_words(curve: Curve, delta: float) -> str:

@@ -24,7 +24,7 @@ LARGEST = 64 * 2**20
 TABLES = (".csv", ".npz", ".parquet")
 UNKNOWN = (
     "{path}: is none of what a report can be about: a model, a private table with its .guarantee.json beside "
-    "it, the folder of a federation's server, the JSON result of an experiment, or the numbers of a report"
+    "it, the folder of a federation's server, or the numbers of a report"
 )
 
 
@@ -32,14 +32,14 @@ def add_parser(commands: Any) -> None:
     """Declare the command."""
     parser = commands.add_parser(
         "report",
-        description="Write one HTML page about a model, a table that was released with a guarantee, a "
-        "federation or an experiment: a verdict in plain words first, then the numbers and pictures. The "
-        "page needs no other file, prints well, and shows nothing that is not in the JSON file beside it.",
+        description="Write one HTML page about a model, a table that was released with a guarantee, or "
+        "a federation: a verdict in plain words first, then the numbers and pictures. The page needs no "
+        "other file, prints well, and shows nothing that is not in the JSON file beside it.",
         epilog="The commands that make these things write the same page with --report.",
     )
     what = (
-        "model file, private table, folder of a federation's server, JSON result of an experiment, or the "
-        "JSON file of an earlier report, which is drawn again"
+        "model file, private table, folder of a federation's server, or the JSON file of an earlier report, "
+        "which is drawn again"
     )
     parser.add_argument("thing", metavar="THING", help=what)
     option(parser, "--out PAGE", "page to write (default: the name of THING, ending in .report.html)")
@@ -89,19 +89,10 @@ def _build(args: argparse.Namespace, thing: Path) -> Report:
 
 
 def _of_numbers(path: Path) -> Report:
-    """An experiment or an earlier report; numbers that do not fit together are found by drawing them."""
+    """An earlier report; numbers that do not fit together are found by drawing them."""
     from onefold.report import Report, report_page
-    from onefold.report.experiments import is_experiment, of_experiment
 
-    plain = _described(path)
-    if is_experiment(plain):
-        facts = {"SHA-256 of the result": reports.digest(str(path))}
-        try:
-            report = of_experiment(plain, facts)
-        except OnefoldError as error:
-            raise FileFormatError(f"{path}: {error}") from None
-    else:
-        report = Report.read(path)
+    report = Report.read(path)
     try:
         report_page(report)
     except NOT_READABLE:

@@ -229,7 +229,7 @@ def sweep(
 
     See Also
     --------
-    onefold.report.figures.write_curve : Draw the curve.
+    onefold.report.ReleaseDisplay : Draw the curve.
 
     Notes
     -----

@@ -7,13 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from onefold.report.displays import (
-    AccuracyDisplay,
-    ConfusionDisplay,
-    Display,
-    FoldingDisplay,
-    MembershipDisplay,
-)
+from onefold.report.curves import FoldingDisplay, MembershipDisplay
+from onefold.report.displays import AccuracyDisplay, ConfusionDisplay, Display
 from onefold.report.document import Report, Section
 from onefold.report.verdicts import Measure, rounded_down, rounded_up
 

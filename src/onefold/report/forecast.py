@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from onefold.report.displays import PrivacyUtilityDisplay
+from onefold.report.curves import PrivacyUtilityDisplay
 from onefold.report.document import Section
 
 if TYPE_CHECKING:

@@ -1,4 +1,7 @@
-"""What a model does to space, to points and to images, and how numbers change along an axis."""
+"""Pictures of the register and the gallery: space, points, images, numbers along an axis, fuzzy rules.
+
+All but the rules are displays of :mod:`onefold.report`: computed once, drawn, described, stored, read again.
+"""
 
 from __future__ import annotations
 
@@ -10,59 +13,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onefold.exceptions import InvalidInputError
-from onefold.report.displays._display import (
+from onefold.models.fuzzy import Explanation
+from onefold.report import Display
+from onefold.report.displays import (
     AMBER,
     INK,
     PAGE_WIDTH,
     SLATE,
     TEAL,
     VIOLET,
-    Display,
     bare,
+    new_figure,
     shortened,
+    write_figure,
 )
-
-__all__ = ["CurvesDisplay", "FieldDisplay", "ImagesDisplay", "PointsDisplay"]
 
 STYLES = ((AMBER, "+"), (TEAL, "."), (VIOLET, "x"), (SLATE, "1"), (INK, "2"))
 LINES = ((TEAL, "o", "-"), (AMBER, "s", "--"), (VIOLET, "D", ":"), (SLATE, "^", "-."), (INK, "v", "-"))
 FEW_PLACES = 10  # up to this number every place of a logarithmic axis gets its number
 MARGIN = 0.15  # of the width of the points, around them
+MOST_BARS = 12
 
 
 @dataclass(frozen=True)
 class FieldDisplay(Display):
-    """A number at every point of a plane, as colours, with the points that it comes from.
-
-    The number is usually a distance or a folding measure: dark where a model folds little, light where it
-    folds much. Where it is the number of a class, colours show the regions of the classes.
-
-    Parameters
-    ----------
-    x : sequence of float
-        First coordinates of the grid, rising.
-    y : sequence of float
-        Second coordinates of the grid, rising.
-    values : sequence of sequences of float
-        The number at each point of the grid, one row for each entry of ``y``.
-    points : mapping of str to sequence of (float, float), default={}
-        Groups of points to draw on top.
-    label : str, default="distance"
-        What the number is.
-    regions : sequence of str or None, default=None
-        Names of the regions, where values are their numbers from 0 on.
-
-    See Also
-    --------
-    PointsDisplay : Points alone.
-    FoldingDisplay : Distances of rows of any number of features.
-
-    Examples
-    --------
-    >>> display = FieldDisplay.from_function(lambda rows: rows[:, 0], {"a": [[0, 0], [1, 2]]}, n_steps=5)
-    >>> len(display.values), display.describe()
-    (5, 'Map of the distance: from -0.15 to 1.15, with 2 points of a.')
-    """
+    """A number at every point of a plane, as colours, with the points that it comes from."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -87,26 +62,7 @@ class FieldDisplay(Display):
         label: str = "distance",
         regions: Sequence[str] | None = None,
     ) -> Self:
-        """Ask a function on a grid around some points.
-
-        Parameters
-        ----------
-        function : callable
-            Takes rows of two numbers and returns one number for each, such as ``KAHM().fit(X).distance``.
-        points : mapping of str to array-like of shape (n, 2)
-            Groups of points, which the grid surrounds.
-        n_steps : int, default=80
-            Steps of the grid along each axis.
-        label : str, default="distance"
-            What the number is.
-        regions : sequence of str or None, default=None
-            Names of the regions, where the function returns their numbers.
-
-        Returns
-        -------
-        FieldDisplay
-            The display.
-        """
+        """Ask a function on a grid around some points."""
         known = _checked(points)
         low, high = (end(np.vstack(list(known.values())), axis=0) for end in (np.min, np.max))
         around = MARGIN * np.where(high > low, high - low, 1.0)
@@ -116,14 +72,7 @@ class FieldDisplay(Display):
         told = {name: group.tolist() for name, group in known.items()}
         return cls(x.tolist(), y.tolist(), values.tolist(), told, label, regions)
 
-    def describe(self) -> str:
-        """Say what the picture shows, for those who cannot see it.
-
-        Returns
-        -------
-        str
-            The range of the number, or the share of each region, and how many points there are.
-        """
+    def _words(self) -> str:
         values = np.asarray(self.values)
         groups = ", ".join(f"{len(group)} points of {name}" for name, group in self.points.items())
         beside = f", with {groups}" if groups else ""
@@ -134,8 +83,8 @@ class FieldDisplay(Display):
         ]
         return f"Regions by {self.label}: {', '.join(shares)} of the picture{beside}."
 
-    def _size(self) -> tuple[float, float]:
-        return PAGE_WIDTH, 4.0
+    def _height(self) -> float:
+        return 4.0
 
     def _draw(self, axes: Any) -> None:
         values = np.asarray(self.values)
@@ -150,54 +99,21 @@ class FieldDisplay(Display):
 
 @dataclass(frozen=True)
 class PointsDisplay(Display):
-    """Groups of points in a plane, such as samples and their images.
-
-    Parameters
-    ----------
-    points : mapping of str to sequence of (float, float)
-        The groups, from the bottom to the top.
-
-    See Also
-    --------
-    FieldDisplay : Points, and a number at every point of the plane.
-
-    Examples
-    --------
-    >>> PointsDisplay({"samples": [[0, 0], [1, 1]], "images": [[0, 1]]}).describe()
-    'Points in a plane: 2 of samples, 1 of images.'
-    """
+    """Groups of points in a plane, such as samples and their images."""
 
     points: Mapping[str, Sequence[Sequence[float]]]
 
     @classmethod
     def from_rows(cls, groups: Mapping[str, ArrayLike]) -> Self:
-        """Take rows of two numbers.
-
-        Parameters
-        ----------
-        groups : mapping of str to array-like of shape (n, 2)
-            The groups.
-
-        Returns
-        -------
-        PointsDisplay
-            The display.
-        """
+        """Take rows of two numbers."""
         return cls({name: group.tolist() for name, group in _checked(groups).items()})
 
-    def describe(self) -> str:
-        """Say what the picture shows, for those who cannot see it.
-
-        Returns
-        -------
-        str
-            The number of points of each group.
-        """
+    def _words(self) -> str:
         told = ", ".join(f"{len(group)} of {name}" for name, group in self.points.items())
         return f"Points in a plane: {told}."
 
-    def _size(self) -> tuple[float, float]:
-        return PAGE_WIDTH, 4.0
+    def _height(self) -> float:
+        return 4.0
 
     def _draw(self, axes: Any) -> None:
         _scatter(axes, self.points)
@@ -205,27 +121,7 @@ class PointsDisplay(Display):
 
 @dataclass(frozen=True)
 class ImagesDisplay(Display):
-    """Small grey images in rows, such as a digit and what each layer makes of it.
-
-    Parameters
-    ----------
-    images : sequence of sequences of images
-        Rows of images; an image is a sequence of rows of numbers. The smallest and the largest number of the
-        first image are white and black.
-    rows : sequence of str
-        A name for each row.
-    columns : sequence of str, default=()
-        A name for each column; empty for none.
-
-    See Also
-    --------
-    onefold.DeepKAHM.layers : The image of a row by every layer.
-
-    Examples
-    --------
-    >>> ImagesDisplay.from_rows({"digits": [[0, 1, 1, 0], [1, 0, 0, 1]]}).describe()
-    'Images of 2 x 2 pixels: 2 in the row digits.'
-    """
+    """Small grey images in rows, such as a digit and what each layer makes of it."""
 
     images: Sequence[Sequence[Sequence[Sequence[float]]]]
     rows: Sequence[str]
@@ -237,20 +133,7 @@ class ImagesDisplay(Display):
 
     @classmethod
     def from_rows(cls, groups: Mapping[str, ArrayLike], columns: Sequence[str] = ()) -> Self:
-        """Take square images that are given as rows of pixels.
-
-        Parameters
-        ----------
-        groups : mapping of str to array-like of shape (n, p)
-            Images of each row of the picture; p is the square of a whole number.
-        columns : sequence of str, default=()
-            A name for each column.
-
-        Returns
-        -------
-        ImagesDisplay
-            The display.
-        """
+        """Take square images that are given as rows of pixels."""
         found = []
         for pixels in (np.atleast_2d(np.asarray(group, dtype=np.float64)) for group in groups.values()):
             side = round(pixels.shape[1] ** 0.5)
@@ -259,24 +142,16 @@ class ImagesDisplay(Display):
             found.append(pixels.reshape(len(pixels), side, side).tolist())
         return cls(found, list(groups), list(columns))
 
-    def describe(self) -> str:
-        """Say what the picture shows, for those who cannot see it.
-
-        Returns
-        -------
-        str
-            The size of the images, and how many there are in each row.
-        """
+    def _words(self) -> str:
         height, width = np.shape(self.images[0][0])
         told = ", ".join(
             f"{len(row)} in the row {name}" for name, row in zip(self.rows, self.images, strict=True)
         )
         return f"Images of {height} x {width} pixels: {told}."
 
-    def _size(self) -> tuple[float, float]:
+    def _height(self) -> float:
         most = max(len(row) for row in self.images)
-        cell = PAGE_WIDTH / (most + 2)
-        return PAGE_WIDTH, 0.5 + cell * len(self.images)
+        return 0.5 + PAGE_WIDTH / (most + 2) * len(self.images)
 
     def _draw(self, axes: Any) -> None:
         height, width = np.shape(self.images[0][0])
@@ -300,30 +175,7 @@ class ImagesDisplay(Display):
 
 @dataclass(frozen=True)
 class CurvesDisplay(Display):
-    """Numbers along an axis, one line for each group.
-
-    Parameters
-    ----------
-    x : sequence of float
-        Places along the axis.
-    curves : mapping of str to sequence of float
-        The number at each place, for every line.
-    x_label : str, default="x"
-        What the axis is.
-    y_label : str, default="value"
-        What the numbers are.
-    logarithmic : {"", "x", "y", "xy"}, default=""
-        Axes with a logarithmic scale.
-
-    See Also
-    --------
-    PrivacyUtilityDisplay : Scores against epsilon, with their spread.
-
-    Examples
-    --------
-    >>> CurvesDisplay([1, 2], {"a": [0.5, 0.25]}, "rows", "error").describe()
-    'error against rows: a from 0.5 at 1 to 0.25 at 2.'
-    """
+    """Numbers along an axis, one line for each group."""
 
     x: Sequence[float]
     curves: Mapping[str, Sequence[float]]
@@ -337,14 +189,7 @@ class CurvesDisplay(Display):
         if self.logarithmic not in ("", "x", "y", "xy"):
             raise InvalidInputError('logarithmic must be one of "", "x", "y" and "xy"')
 
-    def describe(self) -> str:
-        """Say what the picture shows, for those who cannot see it.
-
-        Returns
-        -------
-        str
-            Where each line begins and ends.
-        """
+    def _words(self) -> str:
         told = ", ".join(
             f"{name} from {values[0]:.3g} at {self.x[0]:.3g} to {values[-1]:.3g} at {self.x[-1]:.3g}"
             for name, values in self.curves.items()
@@ -397,3 +242,70 @@ def _scatter(axes: Any, points: Mapping[str, Sequence[Sequence[float]]]) -> None
         axes.legend(fontsize=8, frameon=False, handletextpad=0.2, columnspacing=0.8, **below)
     axes.set_aspect("equal", adjustable="box")
     bare(axes)
+
+
+# --- fuzzy rules ------------------------------------------------------------------------------------------
+
+
+def rules_figure(explanation: Explanation, shape: tuple[int, int] | None = None) -> Any:
+    """Draw the fuzzy rules that acted on one query, one line of panels per rule."""
+    if shape is not None and (len(shape) != 2 or min(shape) < 1 or np.prod(shape) != len(explanation.output)):
+        raise InvalidInputError(f"shape must be a height and a width of {len(explanation.output)} outputs")
+    n_rules = len(explanation.rules)
+    figure = new_figure(8.0, 0.6 + 1.6 * (n_rules + 1))
+    grid = figure.subplots(n_rules + 1, 2, squeeze=False, width_ratios=(3, 2))
+    grid[0, 0].axis("off")
+    grid[0, 0].text(0.0, 0.5, _summary(explanation), va="center", color=INK, fontsize=10)
+    _output(grid[0, 1], explanation, explanation.output, shape, AMBER)
+    grid[0, 1].set_title("the answer" if shape else "the answer; dashes: the mean", fontsize=9)
+    for place, (axes, panel) in enumerate(grid[1:]):
+        _reasons(axes, explanation, place)
+        _output(panel, explanation, explanation.answers[place], shape, TEAL)
+        panel.set_title("the answer at its centre", fontsize=9)
+    return figure
+
+
+def write_rules(path: str, explanation: Explanation, shape: tuple[int, int] | None = None) -> None:
+    """Draw fuzzy rules as :func:`rules_figure` does and write them to a file, whole or not at all."""
+    write_figure(path, rules_figure(explanation, shape))
+
+
+def _summary(explanation: Explanation) -> str:
+    layers = f"\nin the first of {explanation.n_layers} layers" * (explanation.n_layers > 1)
+    return (
+        f"{len(explanation.rules)} of {explanation.n_rules} rules have\n"
+        f"{explanation.shares.sum():.1%} of the say{layers}"
+    )
+
+
+def _reasons(axes: Any, explanation: Explanation, place: int) -> None:
+    """Draw bars for the inputs that speak most for a rule, or against it."""
+    reasons = explanation.reasons[place]
+    chosen = np.argsort(-np.abs(reasons), kind="stable")[: MOST_BARS // 2]
+    names = [
+        f"{shortened(explanation.input_names[k], 16)} ~ {explanation.centres[place, k]:.3g}" for k in chosen
+    ]
+    axes.barh(range(len(chosen)), reasons[chosen], color=TEAL, height=0.7)
+    axes.axvline(0.0, color=INK, linewidth=0.8)
+    axes.set_yticks(range(len(chosen)), names, fontsize=8)
+    axes.invert_yaxis()
+    axes.tick_params(axis="x", labelsize=7)
+    title = f"rule {explanation.rules[place]}: {explanation.shares[place]:.1%}; what speaks for it"
+    axes.set_title(title, fontsize=9)
+
+
+def _output(
+    axes: Any, explanation: Explanation, values: Any, shape: tuple[int, int] | None, colour: str
+) -> None:
+    if shape is not None:
+        axes.imshow(np.reshape(values, shape), cmap="Greys")
+        axes.axis("off")
+        return
+    chosen = np.argsort(-np.abs(explanation.output - explanation.mean), kind="stable")[:MOST_BARS]
+    places = range(len(chosen))
+    axes.bar(places, values[chosen], color=colour, width=0.7)
+    axes.plot(places, explanation.mean[chosen], "_", color=INK, markersize=8)
+    axes.set_xticks(
+        places, [shortened(explanation.output_names[j], 16) for j in chosen], fontsize=7, rotation=60
+    )
+    axes.tick_params(axis="y", labelsize=7)

@@ -1,12 +1,17 @@
 """Reports of experiments: stored results, what a script prints, and curves that names give away."""
 
+import hashlib
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from experiments import __main__ as commands
+from experiments.pages import of_experiment
+from experiments.pictures import CurvesDisplay
 from onefold.exceptions import InvalidInputError
-from onefold.report import CurvesDisplay, Report
-from onefold.report.experiments import is_experiment, of_experiment
+from onefold.report import Report
 
 VALUES = {f"mnist/{e}/{kind}/accuracy": 0.9 + e / 100 for e in (1, 2, 4) for kind in ("noisy", "honest")}
 RUN = {
@@ -76,15 +81,29 @@ def test_an_axis_is_named_by_the_word_before_the_number() -> None:
     assert (curve.x_label, curve.logarithmic) == ("epsilon", "x")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"values": [1]}, {"values": {"a": "b"}}, {"tables": [{}]}, {"tables": 3}, {"runs": [{}]}],
-)
-def test_damaged_result_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match="not the result of an experiment"):
-        of_experiment({**STORED, **change})
+def test_damaged_result_is_refused() -> None:
+    changes: list[dict[str, Any]] = [
+        {"values": [1]},
+        {"values": {"a": "b"}},
+        {"tables": [{}]},
+        {"tables": 3},
+        {"runs": [{}]},
+    ]
+    for change in changes:
+        with pytest.raises(InvalidInputError, match="not the result of an experiment"):
+            of_experiment({**STORED, **change})
 
 
-def test_other_json_is_no_experiment() -> None:
-    assert not is_experiment({"experiment": "a/b"})
-    assert not is_experiment([1])
+def test_result_becomes_a_page_and_other_json_does_not(tmp_path: Path, capsys) -> None:
+    result, page = tmp_path / "private.json", tmp_path / "experiment.html"
+    result.write_text(json.dumps(STORED))
+    assert commands.main(["report", str(result), "--out", str(page)]) == 0
+    assert "the result of the experiment kahm/private" in capsys.readouterr().out
+    plain = json.loads((tmp_path / "experiment.json").read_text())
+    assert plain["kind"] == "experiment"
+    digest = hashlib.sha256(result.read_bytes()).hexdigest()
+    assert plain["sections"][-1]["facts"] == {"SHA-256 of the result": digest}
+    for other in ('{"experiment": "kahm/private", "values": 3, "tables": []}', "[1]", "no JSON"):
+        result.write_text(other)
+        assert commands.main(["report", str(result), "--out", str(page)]) == commands.BAD_INPUT, other
+        assert capsys.readouterr().err.count("\n") == 1, other

@@ -8,11 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from experiments.pictures import CurvesDisplay
 from onefold.exceptions import InvalidInputError
-from onefold.report.displays import CurvesDisplay
-from onefold.report.document import Report, Section
-
-__all__ = ["is_experiment", "of_experiment"]
+from onefold.report import Report, Section
 
 # A number that stands alone in a name, and what stands between the parts of a name.
 NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?:e[+-]?\d+)?(?![\w.%-])")
@@ -48,58 +46,8 @@ CONDITIONS = (
 )
 
 
-def is_experiment(plain: Any) -> bool:
-    """Whether plain values are the result of an experiment.
-
-    Parameters
-    ----------
-    plain : Any
-        What a JSON file holds.
-
-    Returns
-    -------
-    bool
-        True for what ``onefold experiment NAME --json`` prints and for stored results.
-
-    See Also
-    --------
-    of_experiment : Makes a report of it.
-
-    Examples
-    --------
-    >>> is_experiment({"experiment": "kahm/mnist", "values": {}, "tables": []})
-    True
-    """
-    return isinstance(plain, Mapping) and {"experiment", "values", "tables"} <= set(plain)
-
-
 def of_experiment(plain: Mapping[str, Any], facts: Mapping[str, Any] | None = None) -> Report:
-    """Report on an experiment.
-
-    Parameters
-    ----------
-    plain : mapping of str to Any
-        Its result: "experiment", "values" (numbers by name), "tables" (each with "title", "headers" and
-        "rows"), and "runs", or "machine" for a single run.
-    facts : mapping of str to Any or None, default=None
-        What else the reader should know, such as the digest of the file.
-
-    Returns
-    -------
-    Report
-        The report.
-
-    See Also
-    --------
-    is_experiment : Whether a JSON file holds a result.
-
-    Examples
-    --------
-    >>> values = {"digits/1/accuracy": 0.94, "digits/2/accuracy": 0.97, "digits/4/accuracy": 0.98}
-    >>> report = of_experiment({"experiment": "kahm/private", "values": values, "tables": []})
-    >>> report.verdict[0]
-    'This is the result of the experiment kahm/private: 3 numbers.'
-    """
+    """Report on an experiment."""
     try:
         name, values = str(plain["experiment"]), _values(plain["values"])
         runs = _runs(plain)
@@ -220,11 +168,7 @@ def _listed(values: Mapping[str, float], has_tables: bool) -> list[Section]:
 
 
 def _curves(values: Mapping[str, float]) -> Iterator[Section]:
-    """A picture for every measure that was taken at three or more places along one axis.
-
-    A name such as ``mnist/1.5/noisy/accuracy`` has a number in it. Names that differ in this number only make
-    a line; lines of the same axis and the same last word, the measure, make a picture.
-    """
+    """A picture for every measure that was taken at three or more places along one axis."""
     pictures: dict[tuple[str, str], dict[str, dict[float, float]]] = defaultdict(dict)
     for (before, after), line in _lines(values).items():
         words, rest = before.split(), after.split()

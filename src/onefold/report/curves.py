@@ -1,0 +1,463 @@
+"""Pictures of distances, of what privacy costs, and of what an attacker finds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onefold.exceptions import InvalidInputError
+from onefold.privacy.terms import shown
+from onefold.report.displays import AMBER, INK, SLATE, STYLES, TEAL, Display, labelled, shortened
+
+if TYPE_CHECKING:
+    from onefold.audit import AttackResult
+    from onefold.release import Curve
+
+__all__ = ["FoldingDisplay", "MembershipDisplay", "PrivacyUtilityDisplay", "ReleaseDisplay"]
+
+BINS = 40
+SMALLEST_RATE = 1e-4
+MOST_CORNERS = 400
+HIGH = 0.85  # a score below which its number is written, so that nothing is cut
+
+
+@dataclass(frozen=True)
+class FoldingDisplay(Display):
+    """Distances of groups of rows, as shares of each group.
+
+    A model folds a query towards what it has learned; the distance is how far the query moves. Rows of the
+    class are near, others are far: the less the histograms overlap, the better the model tells them apart.
+
+    Parameters
+    ----------
+    edges : sequence of float
+        Ends of the bins.
+    counts : mapping of str to sequence of int
+        Number of rows in each bin, for every group; the last bin also has the rows beyond it.
+    label : str, default="distance"
+        What the axis shows.
+
+    See Also
+    --------
+    MembershipDisplay : What an attacker makes of distances.
+
+    Examples
+    --------
+    >>> display = FoldingDisplay.from_distances({"near": [0.1, 0.2], "far": [0.8, 1.0]}, n_bins=2)
+    >>> {name: list(counts) for name, counts in display.counts.items()}
+    {'near': [2, 0], 'far': [0, 2]}
+    """
+
+    edges: Sequence[float]
+    counts: Mapping[str, Sequence[int]]
+    label: str = "distance"
+
+    @classmethod
+    def from_distances(
+        cls, groups: Mapping[str, ArrayLike], n_bins: int = BINS, label: str = "distance"
+    ) -> Self:
+        """Count distances of groups of rows in common bins.
+
+        Parameters
+        ----------
+        groups : mapping of str to array-like
+            Distances of each group.
+        n_bins : int, default=40
+            Number of bins. They end where 99 % of every group are covered.
+        label : str, default="distance"
+            What the axis shows.
+
+        Returns
+        -------
+        FoldingDisplay
+            The display.
+        """
+        known = {name: np.asarray(values, dtype=np.float64).ravel() for name, values in groups.items()}
+        if not known or any(not len(values) or not np.isfinite(values).all() for values in known.values()):
+            raise InvalidInputError("every group needs at least one distance, and only finite ones")
+        low = min(float(values.min()) for values in known.values())
+        high = max(float(np.quantile(values, 0.99, method="higher")) for values in known.values())
+        edges = np.linspace(low, high if high > low else low + 1.0, n_bins + 1)
+        counts = {
+            name: np.histogram(np.clip(values, low, edges[-1]), edges)[0].tolist()
+            for name, values in known.items()
+        }
+        return cls(edges.tolist(), counts, label)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, n_bins: int = BINS) -> Self:
+        """Measure how far rows are from their own class and from the nearest other one.
+
+        Parameters
+        ----------
+        estimator : object
+            A fitted classifier with ``distances``.
+        X : array-like of shape (n_samples, n_features)
+            Rows that the classifier was not fitted to: its own rows are nearer.
+        y : array-like of shape (n_samples,)
+            Their classes.
+        n_bins : int, default=40
+            Number of bins.
+
+        Returns
+        -------
+        FoldingDisplay
+            The display.
+        """
+        distances = np.asarray(estimator.distances(X), dtype=np.float64)
+        classes = np.asarray(estimator.classes_).astype(str)
+        own = np.asarray(y).astype(str)[:, np.newaxis] == classes
+        if not own.any(axis=1).all():
+            raise InvalidInputError("some rows are of a class that the classifier was not fitted to")
+        others = np.where(own, np.inf, distances).min(axis=1)
+        return cls.from_distances({"own class": distances[own], "nearest other class": others}, n_bins)
+
+    def _words(self) -> str:
+        middles = (np.asarray(self.edges[1:]) + np.asarray(self.edges[:-1])) / 2
+        told = []
+        for name, counts in self.counts.items():
+            half = np.searchsorted(np.cumsum(counts), sum(counts) / 2)
+            told.append(f"{name}: half of {sum(counts)} rows are nearer than about {middles[half]:.3g}")
+        return f"Histograms of the {self.label}: {', '.join(told)}."
+
+    def _draw(self, axes: Any) -> None:
+        for (name, counts), (colour, _) in zip(self.counts.items(), STYLES, strict=False):
+            shares = np.asarray(counts) / max(1, sum(counts))
+            axes.stairs(shares, self.edges, fill=True, color=colour, alpha=0.35)
+            axes.stairs(shares, self.edges, color=colour, linewidth=1.2, label=shortened(name, 32))
+        labelled(axes, self.label, "share of the group")
+
+
+@dataclass(frozen=True)
+class PrivacyUtilityDisplay(Display):
+    """Utility against epsilon: how much is lost for which promise.
+
+    Parameters
+    ----------
+    epsilons : sequence of float
+        Epsilons in rising order.
+    scores : mapping of str to sequence of float
+        Mean score at each epsilon, for every kind of noise or method.
+    spreads : mapping of str to sequence of float, default={}
+        Standard error of each mean; groups that are missing have none.
+    references : mapping of str to float, default={}
+        Scores to compare with, such as that without noise and that of guessing.
+    marked : float or None, default=None
+        Epsilon of the release that the picture is about.
+    measure : str, default="accuracy"
+        What the scores are.
+    unit : str, default="record"
+        What epsilon protects.
+    whole : bool, default=False
+        Whether the axis of the scores reaches from 0 to 1, so that small differences look small.
+
+    See Also
+    --------
+    MembershipDisplay : What an attacker finds.
+
+    Examples
+    --------
+    >>> display = PrivacyUtilityDisplay([0.5, 1.0], {"moments": [0.8, 0.9]}, marked=1.0)
+    >>> display.describe()
+    'Accuracy against epsilon per record: moments 0.800 at 0.5, 0.900 at 1. This release is at epsilon 1.'
+    """
+
+    epsilons: Sequence[float]
+    scores: Mapping[str, Sequence[float]]
+    spreads: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    references: Mapping[str, float] = field(default_factory=dict)
+    marked: float | None = None
+    measure: str = "accuracy"
+    unit: str = "record"
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        lengths = {len(values) for values in (*self.scores.values(), *self.spreads.values())}
+        if not self.scores or lengths != {len(self.epsilons)}:
+            raise InvalidInputError("every method needs one score for each epsilon")
+
+    @classmethod
+    def from_curve(cls, curve: Curve, marked: float | None = None) -> Self:
+        """Take the scores of a sweep over strengths of noise.
+
+        Parameters
+        ----------
+        curve : Curve
+            What :func:`onefold.release.sweep` returned.
+        marked : float or None, default=None
+            Epsilon of the release that the picture is about.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            The display.
+        """
+        order = np.argsort([strength.epsilon for strength in curve.strengths], kind="stable")
+        return cls(
+            [float(curve.strengths[place].epsilon) for place in order],
+            {name: curve.mean(name)[order].tolist() for name in curve.scores},
+            {name: np.nan_to_num(curve.standard_error(name))[order].tolist() for name in curve.scores},
+            {"raw rows": float(curve.baseline)},
+            marked,
+            curve.measure,
+        )
+
+    def _words(self) -> str:
+        told = [f"{name} {_along(self.epsilons, scores, '.3f')}" for name, scores in self.scores.items()]
+        told += [f"{name} {score:.3f}" for name, score in self.references.items()]
+        here = "" if self.marked is None else f" This release is at epsilon {shown(self.marked)}."
+        return f"{self.measure.capitalize()} against epsilon per {self.unit}: {'; '.join(told)}.{here}"
+
+    def _draw(self, axes: Any) -> None:
+        for (name, score), line in zip(self.references.items(), ("-", "--", ":", "-."), strict=False):
+            axes.axhline(score, color=INK, linewidth=1, linestyle=line, label=shortened(name, 32))
+        for (name, scores), (colour, mark) in zip(self.scores.items(), STYLES, strict=False):
+            spread = 2 * np.asarray(self.spreads.get(name, np.zeros(len(scores))))
+            axes.errorbar(
+                self.epsilons,
+                scores,
+                spread,
+                color=colour,
+                marker=mark,
+                markersize=4,
+                capsize=2,
+                label=shortened(name, 32),
+            )
+        if self.whole and len(self.scores) == 1:  # there is room for the numbers themselves
+            for epsilon, score in zip(self.epsilons, next(iter(self.scores.values())), strict=True):
+                axes.annotate(
+                    f"{score:.2f}",
+                    (epsilon, score),
+                    (0, -14 if score > HIGH else 7),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1, "alpha": 0.8},
+                )
+        if self.marked is not None:
+            axes.axvline(self.marked, color=AMBER, linewidth=2, alpha=0.6, label="this release", zorder=1)
+        axes.set_xscale("log")
+        axes.set_xticks(self.epsilons, [shown(epsilon, 3) for epsilon in self.epsilons])
+        axes.minorticks_off()
+        if self.whole:
+            axes.set_ylim(0.0, 1.02)
+        labelled(axes, f"epsilon per {self.unit}: left private, right useful", self.measure)
+
+
+@dataclass(frozen=True)
+class ReleaseDisplay(Display):
+    """What noise on released rows costs a learner, and below it the error that an adversary is left with.
+
+    Parameters
+    ----------
+    lams : sequence of float
+        Strengths of the noise: small ones are private, large ones useful.
+    epsilons : sequence of float
+        Epsilon per record of each of them.
+    scores : mapping of str to sequence of float
+        Mean score at each strength, for every kind of noise.
+    spreads : mapping of str to sequence of float
+        Standard error of each mean.
+    baseline : float
+        Score of a model of the raw rows.
+    errors : sequence of float
+        Least error of an adversary at each strength.
+    error : str, default="least squared error of a record"
+        What these errors are.
+    measure : str, default="accuracy"
+        What the scores are.
+    delta : float, default=1e-5
+        Delta of every epsilon.
+    title : str, default=""
+        Title of the picture.
+    void : bool, default=False
+        Say that the epsilons do not hold because ranges were taken from the data.
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : Scores against epsilon.
+    onefold.release.sweep : Makes the curve.
+
+    Examples
+    --------
+    >>> ReleaseDisplay([1.0], [0.5], {"optimal": [0.8]}, {"optimal": [0.1]}, 0.9, [2.0]).describe()
+    'Accuracy against lam: optimal 0.800 at 1, raw rows 0.900; least squared error of a record 2 at 1.'
+    """
+
+    lams: Sequence[float]
+    epsilons: Sequence[float]
+    scores: Mapping[str, Sequence[float]]
+    spreads: Mapping[str, Sequence[float]]
+    baseline: float
+    errors: Sequence[float]
+    error: str = "least squared error of a record"
+    measure: str = "accuracy"
+    delta: float = 1e-5
+    title: str = ""
+    void: bool = False
+
+    @classmethod
+    def from_curve(
+        cls,
+        curve: Curve,
+        title: str = "",
+        errors: tuple[str, Sequence[float]] | None = None,
+        void: bool = False,
+    ) -> Self:
+        """Take the scores of a sweep over strengths of noise.
+
+        Parameters
+        ----------
+        curve : Curve
+            What :func:`onefold.release.sweep` returned.
+        title : str, default=""
+            Title of the picture.
+        errors : pair of str and sequence of float or None, default=None
+            What an adversary is left with: its name, and one least error per strength. None takes the bound
+            on the squared error of a record.
+        void : bool, default=False
+            Say that the epsilons do not hold because ranges were taken from the data.
+
+        Returns
+        -------
+        ReleaseDisplay
+            The display.
+        """
+        name, least = errors or (cls.error, [strength.bound for strength in curve.strengths])
+        return cls(
+            [float(lam) for lam in curve.lams],
+            [float(strength.epsilon) for strength in curve.strengths],
+            {noise: curve.mean(noise).tolist() for noise in curve.scores},
+            {noise: np.nan_to_num(curve.standard_error(noise)).tolist() for noise in curve.scores},
+            float(curve.baseline),
+            [float(each) for each in least],
+            name,
+            curve.measure,
+            float(curve.strengths[0].delta),
+            title,
+            void,
+        )
+
+    def _words(self) -> str:
+        told = [f"{noise} {_along(self.lams, scores, '.3f')}" for noise, scores in self.scores.items()]
+        told.append(f"raw rows {self.baseline:.3f}")
+        least = _along(self.lams, self.errors, ".3g")
+        return f"{self.measure.capitalize()} against lam: {', '.join(told)}; {self.error} {least}."
+
+    def _height(self) -> float:
+        return 6.0
+
+    def _draw(self, axes: Any) -> None:
+        halves = axes.get_subplotspec().subgridspec(2, 1, height_ratios=(3, 2))
+        axes.set_subplotspec(halves[0])
+        below = axes.figure.add_subplot(halves[1], sharex=axes)
+        axes.axhline(self.baseline, color=INK, linewidth=1, label="raw rows")
+        for (noise, scores), (colour, mark) in zip(self.scores.items(), STYLES, strict=False):
+            spread = 2 * np.asarray(self.spreads[noise])
+            axes.errorbar(
+                self.lams, scores, spread, color=colour, marker=mark, markersize=4, label=shortened(noise)
+            )
+        axes.set_xscale("log")
+        axes.set_title(shortened(self.title, 90), fontsize=11)
+        labelled(axes, "", self.measure, title="fitted on, ± 2 standard errors", title_fontsize=8)
+        below.loglog(self.lams, self.errors, color=TEAL, marker="o", markersize=4)
+        below.set_ylabel(shortened(self.error, 60), fontsize=9)
+        below.set_xlabel("lam: left private, right useful")
+        top = below.secondary_xaxis("top")
+        step = max(1, len(self.lams) // 6)
+        top.set_xticks(self.lams[::step], [shown(epsilon, 2) for epsilon in self.epsilons[::step]])
+        top.minorticks_off()
+        top.tick_params(labelsize=8)
+        text = "VOID, ranges were taken from the data: " * self.void
+        top.set_xlabel(f"{text}epsilon per record at delta {self.delta:g}; labels not covered", fontsize=8)
+
+
+@dataclass(frozen=True)
+class MembershipDisplay(Display):
+    """Members that an attacker finds against outsiders whom he accuses, on logarithmic axes.
+
+    Small rates matter most: an attacker who is sure about a few members has hurt these.
+
+    Parameters
+    ----------
+    accused : sequence of float
+        Shares of outsiders that are taken for members.
+    found : sequence of float
+        Shares of members that are found at each of them.
+    auc : float
+        Area under the curve; 0.5 is guessing.
+    interval : (float, float) or None, default=None
+        Confidence interval of the area.
+
+    See Also
+    --------
+    onefold.audit.audit_membership : Attack a classifier.
+
+    Examples
+    --------
+    >>> from onefold.audit import distance_attack
+    >>> round(MembershipDisplay.from_attack(distance_attack([1.0, 2.0], [3.0, 4.0])).auc, 3)
+    1.0
+    """
+
+    accused: Sequence[float]
+    found: Sequence[float]
+    auc: float
+    interval: Sequence[float] | None = None
+
+    @classmethod
+    def from_attack(cls, attack: AttackResult) -> Self:
+        """Take the curve of an attack, thinned evenly on the logarithmic axis.
+
+        Parameters
+        ----------
+        attack : AttackResult
+            What :func:`onefold.audit.distance_attack` returned.
+
+        Returns
+        -------
+        MembershipDisplay
+            The display.
+        """
+        grid = np.geomspace(SMALLEST_RATE, 1.0, MOST_CORNERS)
+        found = attack.tpr[np.searchsorted(attack.fpr, grid, side="right") - 1]
+        return cls(
+            grid.tolist(), found.tolist(), float(attack.auc), [float(end) for end in attack.auc_interval]
+        )
+
+    def _words(self) -> str:
+        small, large = (
+            100 * self.found[max(0, int(np.searchsorted(self.accused, rate, side="right")) - 1)]
+            for rate in (1e-3, 1e-2)
+        )
+        return (
+            f"ROC curve on logarithmic axes: {small:.2f} % of members found at 0.1 % false positives, "
+            f"{large:.2f} % at 1 %, AUC {self.auc:.3f}. The dashed line is guessing."
+        )
+
+    def _height(self) -> float:
+        return 3.6
+
+    def _draw(self, axes: Any) -> None:
+        ends = (SMALLEST_RATE, 1.0)
+        axes.loglog(ends, ends, color=SLATE, linestyle="--", linewidth=1, label="guessing")
+        axes.loglog(
+            self.accused,
+            np.maximum(self.found, SMALLEST_RATE),
+            color=TEAL,
+            linewidth=2,
+            drawstyle="steps-post",
+            label=f"attack, AUC {self.auc:.3f}",
+        )
+        axes.set_xlim(*ends)
+        axes.set_ylim(*ends)
+        labelled(axes, "share of outsiders accused", "share of members found", loc="lower right")
+
+
+def _along(places: Sequence[float], values: Sequence[float], how: str) -> str:
+    """Numbers in words, each with its place."""
+    return ", ".join(f"{value:{how}} at {shown(at, 3)}" for at, value in zip(places, values, strict=True))
