@@ -135,7 +135,10 @@ MOST_LINES = 700
 LONGER_FILES = {
     "federated/flower/federation.py": 715,
     "federated/local_model.py": 775,
+    "models/fuzzy/estimator.py": 864,
+    "models/head.py": 752,
     "models/kahm/core.py": 773,
+    "models/membership.py": 899,
 }
 
 

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from onefold import DeepFuzzyModel, MembershipMapping, io
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.models.fuzzy._core import leading_directions
+from onefold.models.fuzzy.core import leading_directions
 from reference.samples import SAMPLES
 
 State = dict[str, np.ndarray]

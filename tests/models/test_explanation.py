@@ -10,8 +10,8 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, MomentClassifier
 from onefold.exceptions import InvalidInputError
-from onefold.models import explain, explain_rows
-from onefold.models.explanation import compared_with, rows_asked
+from onefold.models import explain
+from onefold.models.reasons import compared_with
 from onefold.tables import Field, Schema
 from reference.shapley import shapley
 
@@ -24,9 +24,16 @@ def scores(rows: np.ndarray) -> np.ndarray:
     return np.stack([-lead, lead], axis=1)
 
 
+class Scored:
+    """A classifier that is nothing but its scores."""
+
+    def __init__(self, decision_function: Any = scores, classes: np.ndarray = CLASSES) -> None:
+        self.decision_function, self.classes_ = decision_function, classes
+
+
 def test_weights_are_shapley_values(rng: np.random.Generator) -> None:
     others, row = rng.normal(size=(6, 4)), np.array([[1.5, 2.0, -1.0, 3.0]])
-    (found,) = explain_rows(scores, CLASSES, row, others, n_orders=4000)
+    (found,) = explain(Scored(), row, others, n_orders=4000)
     weights = {reason.column: reason.weight for reason in found.reasons}
     expected = shapley(lambda x: 2.0 * (x[0] * x[1] + 0.5 * x[2]), row[0], others)
     np.testing.assert_allclose([weights[f"x{k}"] for k in range(4)], expected, atol=0.15)
@@ -37,22 +44,22 @@ def test_weights_are_shapley_values(rng: np.random.Generator) -> None:
 
 def test_weights_add_up_to_the_lead_over_the_usual_one(rng: np.random.Generator) -> None:
     X = rng.normal(size=(20, 4))
-    for found in explain_rows(scores, CLASSES, X, n_orders=6):
+    for found in explain(Scored(), X, n_orders=6):
         assert sum(reason.weight for reason in found.reasons) == pytest.approx(found.lead - found.usual)
         assert [reason.weight for reason in found.reasons] == sorted(
             (reason.weight for reason in found.reasons), reverse=True
         )
 
 
-def test_rows_asked_is_what_the_classifier_is_asked(rng: np.random.Generator) -> None:
+def test_row_costs_one_batch_of_orders_times_columns(rng: np.random.Generator) -> None:
     asked = []
 
     def counted(rows: np.ndarray) -> np.ndarray:
         asked.append(len(rows))
         return scores(rows)
 
-    explain_rows(counted, CLASSES, rng.normal(size=(3, 4)), rng.normal(size=(9, 4)), n_orders=7)
-    assert sum(asked) == rows_asked(3, 4, 7)
+    explain(Scored(counted), rng.normal(size=(3, 4)), rng.normal(size=(9, 4)), n_orders=7)
+    assert asked == [1 + 8 * (4 + 1)] * 3
 
 
 SCHEMA = Schema(
@@ -112,7 +119,7 @@ def test_names_of_a_frame_are_used(rng: np.random.Generator) -> None:
 
 def test_row_like_all_others_has_no_reason() -> None:
     X = np.ones((6, 2))
-    (found,) = explain_rows(lambda rows: np.stack([rows[:, 0], rows[:, 1] - 1.0], 1), CLASSES, X[:1], X)
+    (found,) = explain(Scored(lambda rows: np.stack([rows[:, 0], rows[:, 1] - 1.0], 1)), X[:1], X)
     assert "no column speaks for it more than usual" in str(found)
 
 
@@ -137,7 +144,7 @@ def test_rows_to_compare_with_are_spread_over_the_table() -> None:
 )
 def test_bad_input_gets_one_clear_line(X: Any, background: Any, classes: Any, words: str) -> None:
     with pytest.raises(InvalidInputError, match=words):
-        explain_rows(scores, classes, X, background)
+        explain(Scored(classes=classes), X, background)
 
 
 def test_model_without_scores_is_refused() -> None:

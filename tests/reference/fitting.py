@@ -7,10 +7,10 @@ SOLVERS = (
     "onefold.models.kahm.core.build_hull",
     "onefold.models.kahm.core.solve",
     "onefold.models.kahm.core.solve_equidistant",
-    "onefold.models.membership._core.build_hull",
-    "onefold.models.membership._core.fit_mapping",
-    "onefold.models.membership._core.solve_mapping",
-    "onefold.models.fuzzy._core.fit_layers",
+    "onefold.models.membership.build_hull",
+    "onefold.models.membership.fit_mapping",
+    "onefold.models.membership.solve_mapping",
+    "onefold.models.fuzzy.core.fit_layers",
     "onefold.transfer._learners.fit_mixture",
 )
 

@@ -12,7 +12,7 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.exceptions import InvalidInputError
 from onefold.models import ClassReasons, NumberReasons
-from onefold.models.explanation import FEWEST_ROWS
+from onefold.models.reasons import FEWEST_ROWS
 
 BECAUSE = "because"
 Reasons = ClassReasons | NumberReasons

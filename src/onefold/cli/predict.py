@@ -18,7 +18,7 @@ from onefold.cli.explaining import BECAUSE
 from onefold.cli.models import KnownRows, load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError
-from onefold.models.explanation import ClassReasons, compared_with, explain_rows, scores_of
+from onefold.models.reasons import ClassReasons, compared_with, explain
 from onefold.report.evaluation import Evaluation, evaluate
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
@@ -122,14 +122,11 @@ def _explained(
         return []
     others = rows if args.against is None else read_rows(args.against, model, names, quiet=True)
     background = compared_with(others.rows)
-    schema, score = getattr(model, "schema", None), scores_of(model)
     numbers = range(min(args.explain, len(rows)))
     return [
         each
         for number in track(numbers, len(numbers), "explaining", show=False if args.quiet else None)
-        for each in explain_rows(
-            score, model.classes_, rows.block(number, number + 1), background, schema=schema, names=names
-        )
+        for each in explain(model, rows.block(number, number + 1), background, names=names)
     ]
 
 

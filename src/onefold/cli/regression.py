@@ -19,7 +19,7 @@ from onefold.cli.models import KnownRows, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns, write_model, write_private_model
 from onefold.exceptions import InvalidInputError
 from onefold.models import NumberReasons, explain_numbers
-from onefold.models.explanation import compared_with
+from onefold.models.reasons import compared_with
 from onefold.tables import Schema
 from onefold.tables.reading import Table
 

@@ -33,8 +33,8 @@ from onefold.fabrication.on_moments import (
 )
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statistic_of
 from onefold.models.discriminant import LinearScores, PooledSpectrum
-from onefold.models.explanation import ClassReasons, explain
 from onefold.models.probability import softmax
+from onefold.models.reasons import ClassReasons, explain
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema

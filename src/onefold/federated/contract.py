@@ -18,7 +18,7 @@ from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError, printable
 from onefold.federated.messages import LONGEST_LABEL, Profile
 from onefold.models import FoldingClassifier
-from onefold.models.scale import AUTO_MEAN_SQUARE
+from onefold.models.folding import AUTO_MEAN_SQUARE
 from onefold.privacy import Mechanism
 from onefold.privacy.contract import EncodedBox, contract_rows, domain_of
 from onefold.tables import Schema

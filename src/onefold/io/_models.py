@@ -31,11 +31,11 @@ from onefold.models import (
     WideMembershipAutoencoder,
     check_measure,
 )
+from onefold.models.compose import Regression
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, Stack
 from onefold.models.preparation import PUBLIC, Preparation, Settings
 from onefold.models.probability import Beliefs, LeftOut
-from onefold.models.regression import Regression
 from onefold.privacy import Guarantee
 from onefold.tables import Schema
 

@@ -3,7 +3,6 @@
 from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingClassifier
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
-from onefold.models.explanation import ClassReasons, ColumnReason, explain, explain_rows
 from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
 from onefold.models.folding_regressor import FoldingRegressor
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
@@ -13,9 +12,9 @@ from onefold.models.membership import (
     MembershipMapping,
     WideMembershipAutoencoder,
 )
-from onefold.models.number_reasons import NumberReasons, explain_numbers
 from onefold.models.pool import StackMemory
 from onefold.models.preparation import ColumnSpread, Preparation, find_preparation
+from onefold.models.reasons import ClassReasons, ColumnReason, NumberReasons, explain, explain_numbers
 
 __all__ = [
     "JOINED",
@@ -46,7 +45,6 @@ __all__ = [
     "consecutive",
     "explain",
     "explain_numbers",
-    "explain_rows",
     "find_preparation",
     "maximum_of",
     "split",

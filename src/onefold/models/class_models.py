@@ -18,8 +18,7 @@ from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Instance, OneOf, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
-from onefold.models.explanation import ClassReasons, explain
-from onefold.models.folding import MEASURES
+from onefold.models.folding import MEASURES, unit_and_factor
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, StackMemory
 from onefold.models.preparation import (
@@ -30,7 +29,7 @@ from onefold.models.preparation import (
     find_preparation,
 )
 from onefold.models.probability import Beliefs, LeftOut
-from onefold.models.scale import unit_and_factor
+from onefold.models.reasons import ClassReasons, explain
 from onefold.tables import Schema
 
 __all__ = ["TOO_MANY_COLUMNS", "ClassModels"]

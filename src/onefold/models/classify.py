@@ -8,9 +8,9 @@ from onefold._base.validation import Entry, Instance, Whole
 from onefold.exceptions import InvalidInputError
 from onefold.models.class_models import TOO_MANY_COLUMNS, ClassModels
 from onefold.models.compose import Autoencoder
+from onefold.models.folding import ScaleOption
 from onefold.models.kahm.estimator import WideKAHM
 from onefold.models.preparation import Settings, tuned
-from onefold.models.scale import ScaleOption
 from onefold.tables import Schema
 
 __all__ = ["AutoencoderClassifier", "ClassModels", "FoldingClassifier"]

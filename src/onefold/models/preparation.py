@@ -19,9 +19,9 @@ import numpy as np
 from onefold._base.arrays import Array, Floats, Index, Mask
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
+from onefold.models.folding import unit_of
 from onefold.models.kahm.estimator import WideKAHM
 from onefold.models.probability import calibrated
-from onefold.models.scale import unit_of
 
 __all__ = [
     "PUBLIC",

@@ -7,7 +7,7 @@ from onefold import AutoencoderClassifier, DeepFuzzyAutoencoder, DeepFuzzyModel,
 from onefold.exceptions import DataScaleWarning, FileFormatError, InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.models.fuzzy._core import rebuild_stack
+from onefold.models.fuzzy.core import rebuild_stack
 from onefold.privacy import OptimalNoise
 from onefold.privacy.guarantee import SEEDED
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
-from onefold.models.fuzzy._core import WIDTHS, Posterior, make_sets
+from onefold.models.fuzzy.core import WIDTHS, Posterior, make_sets
 from reference import fuzzy as literal
 from reference.samples import QUICK, SAMPLES, queries, size
 

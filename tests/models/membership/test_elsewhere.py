@@ -7,7 +7,7 @@ from onefold import AutoencoderClassifier, DeepMembershipAutoencoder, WideMember
 from onefold.exceptions import FileFormatError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.models.membership._core import stack_from_state
+from onefold.models.membership import stack_from_state
 from onefold.privacy import OptimalNoise
 
 

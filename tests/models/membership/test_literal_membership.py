@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onefold import DeepMembershipAutoencoder, MembershipMapping, WideMembershipAutoencoder, io
-from onefold.models.membership._core import counts_from, largest_count
+from onefold.models.membership import counts_from, largest_count
 from reference import membership as literal
 from reference.samples import QUICK, SAMPLES, queries, size
 

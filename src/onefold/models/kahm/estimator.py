@@ -11,6 +11,7 @@ from onefold._base.arrays import Array, Arrays, Floats, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
+from onefold.models.folding import ScaleOption
 from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm.core import (
     MachineStack,
@@ -22,7 +23,6 @@ from onefold.models.kahm.core import (
     stack_state,
 )
 from onefold.models.pool import Pool, Stack
-from onefold.models.scale import ScaleOption
 
 # Lambda where it is a number: see the notes of :class:`KAHM`.
 LAMBDA = 0.2
