@@ -102,11 +102,11 @@ def test_joining_and_leaving_leave_no_trace_in_any_order(agreement, models, serv
 
 
 def test_message_carries_the_leave_one_out_distances_of_the_machines(agreement, models) -> None:
-    squares, n_rows = models[0].estimator_.leave_one_out_
+    squares = models[0].estimator_.leave_one_out_squares()
     found = models[0].joined_sums(agreement).distances
-    assert found[0] == n_rows
-    assert found[1] * 2.0**-24 * 16.0 == pytest.approx(squares, rel=1e-5)
-    fourth = float(np.sum(models[0].estimator_.leave_one_out_squares() ** 2))
+    assert found[0] == squares.size
+    assert found[1] * 2.0**-24 * 16.0 == pytest.approx(squares.sum(), rel=1e-5)
+    fourth = float(np.sum(squares**2))
     assert (found[2] * 2.0**30 + found[3]) * 2.0**-48 * 256.0 == pytest.approx(fourth, rel=1e-4)
 
 

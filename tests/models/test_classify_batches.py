@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
-from onefold.exceptions import InvalidInputError
 from onefold.models import StackMemory
 
 CLASSIFIERS = [
@@ -28,7 +27,7 @@ def test_batches_of_a_fit_reproduce_it(data, classifier) -> None:
     fitted = classifier.fit(X, y)
     expected, batches = fitted.distances(queries), fitted.batches_.copy()
     np.testing.assert_array_equal(classifier.divide(X, y, np.arange(90)), batches)
-    np.testing.assert_array_equal(classifier.fit_batches(X, y, batches).distances(queries), expected)
+    np.testing.assert_array_equal(classifier.fit_checked(X, y, batches).distances(queries), expected)
     sizes = [np.bincount(batches[y == c]) for c in range(3)]
     assert all(np.all(size > 0) for size in sizes)  # numbered from zero, without gaps
 
@@ -37,7 +36,7 @@ def test_each_batch_is_fitted_alone(data) -> None:
     """One machine per batch: the minimum of classifiers fitted to one batch each."""
     X, y, queries = data
     batches = np.random.default_rng(1).integers(0, 2, 90) * 7 - 3  # any two numbers
-    whole = FoldingClassifier(n_components=3, batch_size=1000).fit_batches(X, y, batches)
+    whole = FoldingClassifier(n_components=3, batch_size=1000).fit_checked(X, y, batches)
     assert sorted(set(whole.batches_)) == [0, 1]
     parts = [
         FoldingClassifier(n_components=3, batch_size=1000)
@@ -53,16 +52,16 @@ def test_each_batch_is_fitted_alone(data) -> None:
 def test_known_batches_are_not_fitted_again(data, classifier) -> None:
     X, y, queries = data
     memory = StackMemory()
-    batches = classifier.fit_batches(X, y, memory=memory).batches_
+    batches = classifier.fit_checked(X, y, memory=memory).batches_
     machines = memory.n_fitted
     assert memory.n_kept == 0
-    classifier.fit_batches(X, y, batches, memory)
+    classifier.fit_checked(X, y, batches, memory)
     assert (memory.n_fitted, memory.n_kept) == (0, machines)
     keep = np.arange(90) != np.flatnonzero(y == 2)[-1]
-    classifier.fit_batches(X[keep], y[keep], batches[keep], memory)
+    classifier.fit_checked(X[keep], y[keep], batches[keep], memory)
     assert 0 < memory.n_fitted < machines
-    fresh = classifier.fit_batches(X[keep], y[keep], batches[keep]).distances(queries)
-    classifier.fit_batches(X[keep], y[keep], batches[keep], memory)
+    fresh = classifier.fit_checked(X[keep], y[keep], batches[keep]).distances(queries)
+    classifier.fit_checked(X[keep], y[keep], batches[keep], memory)
     assert memory.n_fitted == 0
     np.testing.assert_array_equal(classifier.distances(queries), fresh)
 
@@ -70,17 +69,10 @@ def test_known_batches_are_not_fitted_again(data, classifier) -> None:
 def test_batches_of_other_settings_are_not_used(data) -> None:
     X, y, queries = data
     memory = StackMemory()
-    FoldingClassifier(n_components=3, batch_size=10).fit_batches(X, y, memory=memory)
-    other = FoldingClassifier(n_components=2, batch_size=10).fit_batches(X, y, memory=memory)
+    FoldingClassifier(n_components=3, batch_size=10).fit_checked(X, y, memory=memory)
+    other = FoldingClassifier(n_components=2, batch_size=10).fit_checked(X, y, memory=memory)
     assert memory.n_kept == 0
     fresh = FoldingClassifier(n_components=2, batch_size=10).fit(X, y)
     np.testing.assert_array_equal(other.distances(queries), fresh.distances(queries))
-    FoldingClassifier(n_components=2, batch_size=10).fit_batches(X.astype(np.float32), y, memory=memory)
+    FoldingClassifier(n_components=2, batch_size=10).fit_checked(X.astype(np.float32), y, memory=memory)
     assert memory.n_kept == 0
-
-
-@pytest.mark.parametrize("batches", [[0], np.zeros(90), np.zeros((90, 1), dtype=int), ["a"] * 90])
-def test_batch_numbers_must_be_whole_numbers(data, batches) -> None:
-    X, y, _ = data
-    with pytest.raises(InvalidInputError, match="batches"):
-        FoldingClassifier(n_components=3).fit_batches(X, y, batches)

@@ -102,7 +102,7 @@ def test_large_machines_are_asked_besides_the_small_ones() -> None:
     X, y = rows_of_classes(500, 250)
     y = np.where(np.arange(500) < 200, 0, 1 + y % 2)  # one class has a machine too large to be stacked
     batches = np.where(y == 0, 0, np.arange(500) // 40)
-    model = FoldingClassifier(measure="euclidean").fit_batches(X[:480], y[:480], batches[:480])
+    model = FoldingClassifier(measure="euclidean").fit_checked(X[:480], y[:480], batches[:480])
     assert {stack.hull.lift is None for stack in model.pool_.stacks} == {True, False}
     single = np.concatenate([model.distances(row[None]) for row in X[480:]])
     np.testing.assert_allclose(single, model.distances(X[480:]), rtol=1e-7)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -19,8 +17,6 @@ from onefold import (
 )
 from onefold.models import MEASURES
 from onefold.models.probability import Beliefs, LeftOut, calibrated, softmax
-
-OLD = Path(__file__).parents[1] / "data_0_1"
 
 
 def overlapping(n_rows: int, seed: int, apart: float = 1.6) -> tuple[np.ndarray, np.ndarray]:
@@ -145,8 +141,8 @@ def test_file_keeps_probabilities_and_no_more_rows(tmp_path) -> None:
     np.testing.assert_allclose(io.load(tmp_path / "again.onefold").predict_proba(X), loaded.predict_proba(X))
 
 
-def test_model_of_version_0_1_has_no_probabilities() -> None:
-    model = io.load(OLD / "folding.onefold")
+def test_machines_without_calibration_have_no_probabilities() -> None:
+    model = FoldingClassifier(5, 20).fit_checked(*overlapping(60, 0))
     assert not hasattr(model, "predict_proba")
 
 

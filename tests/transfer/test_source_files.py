@@ -34,7 +34,7 @@ def test_loaded_source_is_exact_and_keeps_the_guarantee(kind, rng, tmp_path) -> 
 def stored_rows(source):
     """Every row that the artefact's machines are made of."""
     described = PrivateSource.from_bytes(source.to_bytes()).description_
-    family = described.classifier.prototype()
+    family = described.classifier.family
     states = [family.stack_state(stack) for stack in described.classifier.pool_.stacks]
     return np.vstack([(state["centred"] + state["mean"][:, None]).reshape(-1, 6) for state in states])
 

@@ -168,7 +168,7 @@ def _describe(model: Any) -> dict[str, Any]:
 
 def _family_of(model: Autoencoder | ClassModels) -> Autoencoder:
     """Return the autoencoder that knows how its stacks are saved and rebuilt."""
-    return model if isinstance(model, Autoencoder) else model.prototype()
+    return model if isinstance(model, Autoencoder) else model.family
 
 
 def _plain_classes(labels: Any) -> AnyArray:

@@ -359,7 +359,7 @@ class StackMemory:
 
     See Also
     --------
-    ClassModels.fit_batches : Uses it.
+    ClassModels.fit_checked : Uses it.
 
     Examples
     --------
@@ -368,7 +368,7 @@ class StackMemory:
     >>> from onefold.models import StackMemory
     >>> X, y, memory = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2, StackMemory()
     >>> for _ in range(2):
-    ...     model = FoldingClassifier(batch_size=10).fit_batches(X, y, memory=memory)
+    ...     model = FoldingClassifier(batch_size=10).fit_checked(X, y, memory=memory)
     >>> memory.n_fitted, memory.n_kept
     (0, 4)
     """
