@@ -17,7 +17,7 @@ KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.p
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs tutorials test test-all exact fuzz nightly lint format bench lock sbom audit clean distclean
+.PHONY: help setup demo docs tutorials test merge exact fuzz nightly lint format bench lock sbom audit clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,11 +36,13 @@ docs: $(VENV)/.all-ready ## the site, with tutorials, reference and gallery, in 
 tutorials: $(VENV)/.all-ready ## run every block of every tutorial, each page in an empty folder
 	$(BIN)/python docs/run_tutorial.py docs/tutorials/*.md
 
-test: $(VENV)/.all-ready ## the fast tests, those of the extras included; ARGS is handed to pytest
+test: $(VENV)/.all-ready ## the fast tests: everything but what is marked merge or nightly; ARGS is handed to pytest
 	$(PYTEST) $(WORKERS) -m "not slow and not merge and not nightly" $(ARGS)
 
-test-all: $(VENV)/.all-ready ## every test, slow ones and those of the extras included
-	$(PYTEST) $(WORKERS) $(ARGS)
+merge: $(VENV)/.all-ready ## what a change must pass besides: tests marked merge, exact tests under two kernels, a fixed search of files
+	$(PYTEST) $(WORKERS) -m "merge and not nightly" $(ARGS)
+	$(MAKE) exact
+	$(MAKE) fuzz RUNS=300
 
 exact: $(VENV)/.all-ready ## what is promised to the last bit, under several BLAS kernels and thread counts
 	$(KERNELS) $(ARGS)
@@ -53,9 +55,9 @@ fuzz: $(VENV)/.all-ready ## search for files that a reader neither uses nor refu
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(PIP) install --quiet --retries 1 atheris==3.0.0 || true
 	$(BIN)/python tests/fuzz.py $(if $(RUNS),--runs $(RUNS),--seconds $(SECONDS))
 
-nightly: test-all ## everything: slow tests, new random examples, 10 000 simulated federations, every kernel and interpreter
-	$(PYTEST) $(WORKERS) -m "not slow and not merge and not nightly" --hypothesis-profile=search
-	$(KERNELS) --full $(WORKERS) -m "not slow and not merge and not nightly" tests
+nightly: $(VENV)/.all-ready ## everything, at most two hours on two cores: new random examples, 10 000 simulated federations, every kernel and interpreter
+	$(PYTEST) $(WORKERS) --hypothesis-profile=search
+	$(KERNELS) --full $(WORKERS) -m "not merge and not nightly" tests
 	$(BIN)/python -m tests.simulation --seeds 10000
 	$(MAKE) fuzz SECONDS=600
 	@for python in python3.12 python3.13; do \

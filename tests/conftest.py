@@ -11,17 +11,27 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from tests.browsing import chromium
+from threadpoolctl import threadpool_limits
 
-# Test matrices are small: more threads only cost time. Set before numpy is first imported. Nothing may depend
+# Test matrices are small: more threads only cost time. Nothing may depend
 # on it: tests/kernels.py runs the exact tests with two threads too, and the nightly run all of them.
 for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
+# A plugin of pytest may have loaded numpy already: what is loaded is told directly.
+threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")
 
 # The same examples in every run, so that a failure belongs to the change that caused it; new ones are sought
 # with `make test ARGS=--hypothesis-profile=search`.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("search", derandomize=False, print_blob=True)
 settings.load_profile("same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Watch what tests cost."""
+    from tests.tiers import Prices  # loads numpy: not before the number of threads is set
+
+    config.pluginmanager.register(Prices(config), "prices")
 
 
 @pytest.fixture(autouse=True)
