@@ -15,7 +15,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parents[1]
 LOCKS = ("all.lock", "dev.lock")
-SEAL_USERS = {"federated/fhe/_seal.py"}
+SEAL_USERS = {"federated/fhe/seal.py"}
 
 checkout = pytest.mark.skipif(not (TOP / "requirements").is_dir(), reason="no lock files in this copy")
 

@@ -25,7 +25,7 @@ from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, datasets
 from onefold.federated import LocalModel
 from onefold.federated.fhe import Client, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import MeasureMap, in_every_look
+from onefold.federated.fhe.quantiser import MeasureMap, in_every_look
 from onefold.federated.flower.rounding import chosen_map
 from onefold.federated.rules import align
 

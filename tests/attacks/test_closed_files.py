@@ -282,7 +282,7 @@ def test_a_file_made_elsewhere_would_be_found(tmp_path: Path) -> None:
 
 # Every reader of a secret, by file and function, with what makes such a file and reads it in the test below.
 READERS = {
-    ("federated/fhe/querier.py", "load"),
+    ("federated/fhe/roles.py", "load"),
     ("federated/queriers.py", "load"),
     ("federated/secret/keys.py", "load"),
     ("federated/flower/folders.py", "require_files"),

@@ -18,9 +18,9 @@ from onefold.cli.federate.querier import labels_from
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import MeasureMap
 from onefold.federated.fhe.messages import from_bytes, to_bytes
 from onefold.federated.fhe.parameters import choose
+from onefold.federated.fhe.quantiser import MeasureMap
 from onefold.federated.flower import encrypted, rounding
 from onefold.federated.flower.encrypted import (
     EncryptedPart,
@@ -32,8 +32,8 @@ from onefold.federated.flower.encrypted import (
     save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
+from onefold.federated.flower.rounding import rehearsed
 from onefold.federated.messages import Limits, Lock
-from onefold.federated.rehearsal import rehearsed
 
 KEY = "0123456789abcdef" * 4
 

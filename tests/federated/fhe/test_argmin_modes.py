@@ -67,7 +67,7 @@ def test_numbers_out_of_range_are_refused_without_encryption_too(mode: str) -> N
 
 def test_without_seal_the_error_says_what_to_install(block_import) -> None:
     block_import("seal")
-    from onefold.federated.fhe._seal import contexts_for
+    from onefold.federated.fhe.seal import contexts_for
 
     contexts_for.cache_clear()
     with pytest.raises(MissingDependencyError, match="fhe"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onefold.federated.fhe._circuit import zero_test
 from onefold.federated.fhe.argmin import PlainSlots
+from onefold.federated.fhe.circuit import zero_test
 
 
 @pytest.mark.parametrize("n_clients", [1, 2, 3, 4, 5, 7, 8, 10, 16, 33, 64, 100, 127, 128, 199, 200])

@@ -7,7 +7,7 @@ import importlib
 
 import pytest
 
-MODULES = ("argmin", "client", "messages", "parameters", "quantiser", "querier", "server")
+MODULES = ("argmin", "messages", "parameters", "quantiser", "roles", "server")
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from onefold.federated.fhe._hiding import factors, flood, pads
-from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout
+from onefold.federated.fhe.circuit import PLAIN_MODULUS, Layout, factors, pads
 from onefold.federated.fhe.parameters import FISHER_OF_FOUR
+from onefold.federated.fhe.seal import flood
 
 
 def test_pads_add_up_to_zero_per_answer_and_are_uniform_otherwise() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onefold.federated.fhe._layout import layouts
+from onefold.federated.fhe.circuit import layouts
 
 
 @pytest.mark.parametrize("n_values", [16, 256, 1024])

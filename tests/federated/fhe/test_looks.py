@@ -8,7 +8,7 @@ import pytest
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe import Client, Quantiser, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import MeasureMap, in_every_look, knots_of, look_at
+from onefold.federated.fhe.quantiser import MeasureMap, in_every_look, knots_of, look_at
 from reference import looks as by_hand
 
 EXTREMES = [0.0, 5e-324, 1e-300, 0.25, 0.25 + 1e-12, 1.0, 3.0, 1e300, np.inf, np.nan]

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import DecryptionError
-from onefold.federated.fhe import Client, Querier, Server, _seal, parameters
-from onefold.federated.fhe._circuit import Combination, zero_test
-from onefold.federated.fhe._layout import PLAIN_MODULUS
+from onefold.federated.fhe import Client, Querier, Server, parameters
+from onefold.federated.fhe.circuit import PLAIN_MODULUS, Combination, zero_test
 from onefold.federated.fhe.messages import EncryptedAnswers
 from onefold.federated.fhe.parameters import BASE_PRIMES, FLOOD_SECURITY
+from onefold.federated.fhe.seal import contexts_for
 
 
 def _noise(querier: Querier, cipher) -> float:
@@ -99,11 +99,11 @@ def starved(seal, monkeypatch):
 
     monkeypatch.setattr(parameters, "_with_noise", blind)
     parameters._chosen.cache_clear()
-    _seal.contexts_for.cache_clear()
+    contexts_for.cache_clear()
     yield
     monkeypatch.undo()
     parameters._chosen.cache_clear()
-    _seal.contexts_for.cache_clear()
+    contexts_for.cache_clear()
 
 
 def test_keys_with_too_much_noise_are_refused_at_set_up(starved) -> None:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onefold._base.seal_bytes import read_ciphertext
-from onefold.federated.fhe._circuit import Combination
-from onefold.federated.fhe._layout import PLAIN_MODULUS
-from onefold.federated.fhe._seal import Cipher
 from onefold.federated.fhe.argmin import PlainSlots
+from onefold.federated.fhe.circuit import PLAIN_MODULUS, Combination
+from onefold.federated.fhe.seal import Cipher, read_ciphertext
 
 PLAIN = PlainSlots()
 

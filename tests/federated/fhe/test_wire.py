@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import MessageError
-from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, unpack_planes
+from onefold.federated.fhe.seal import PlaneSums, pack_planes, packed_size, unpack_planes
 
 PRIMES = [2**40 - 87, 2**24 - 3, 2**31 - 1, 2**36 - 5, 2**44 - 17, 2**53 - 111, 2**60 - 93]
 

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("seal")
 
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import in_every_look
+from onefold.federated.fhe.quantiser import in_every_look
 from onefold.federated.flower.rounding import fitted_knots
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.messages import Lock, Query

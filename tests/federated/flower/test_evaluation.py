@@ -18,7 +18,7 @@ from onefold.federated import LocalModel
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as encrypted
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import MeasureMap, in_every_look
+from onefold.federated.fhe.quantiser import MeasureMap, in_every_look
 from onefold.federated.flower import evaluation, site_app
 from onefold.federated.flower.evaluation import Evaluations, Job, evaluate
 from onefold.federated.flower.folders import (
@@ -236,7 +236,7 @@ def test_site_that_sends_encrypted_only_refuses_a_query_in_clear(
 def test_site_without_the_extra_answers_no_encryption(
     north: SiteFolder, lock: Lock, block_import: Any
 ) -> None:
-    from onefold.federated.fhe._seal import contexts_for
+    from onefold.federated.fhe.seal import contexts_for
 
     block_import("seal")
     contexts_for.cache_clear()

@@ -17,7 +17,7 @@ pytest.importorskip("flwr")
 from onefold.federated import GlobalClassifier, JoinedFederation, LocalModel, simulate
 from onefold.federated.contract import default_classifier
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.looks import in_every_look
+from onefold.federated.fhe.quantiser import in_every_look
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.messages import Lock, Query

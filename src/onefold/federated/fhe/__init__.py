@@ -21,9 +21,8 @@ from whom.
 """
 
 from onefold.federated.fhe.argmin import EncryptedArgmin
-from onefold.federated.fhe.client import Client
 from onefold.federated.fhe.quantiser import Quantiser
-from onefold.federated.fhe.querier import Querier
+from onefold.federated.fhe.roles import Client, Querier
 from onefold.federated.fhe.server import Server, Tally
 
 __all__ = ["Client", "EncryptedArgmin", "Quantiser", "Querier", "Server", "Tally"]

@@ -10,13 +10,23 @@ import numpy as np
 from onefold._base.arrays import Integers, Mask
 from onefold._base.validation import Constraint, Instance, OneOf, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.federated.fhe._circuit import Combination, pick, second_pass, zero_test
-from onefold.federated.fhe._hiding import pads
-from onefold.federated.fhe._layout import MISSING, PLAIN_MODULUS, Layout, Slots, attained, check_marks, encode
-from onefold.federated.fhe.client import Client, check_quantised, whole_numbers
+from onefold.federated.fhe.circuit import (
+    MISSING,
+    PLAIN_MODULUS,
+    Combination,
+    Layout,
+    Slots,
+    attained,
+    check_marks,
+    encode,
+    pads,
+    pick,
+    second_pass,
+    zero_test,
+)
 from onefold.federated.fhe.parameters import Parameters, choose
 from onefold.federated.fhe.quantiser import Quantiser, checked_measures, shifts
-from onefold.federated.fhe.querier import Querier
+from onefold.federated.fhe.roles import Client, Querier, check_quantised, whole_numbers
 from onefold.federated.fhe.server import Server
 
 __all__ = ["MODES", "EncryptedArgmin", "clear_argmin"]
@@ -220,7 +230,7 @@ def _simulate(numbers: Integers, layout: Layout, parameters: Parameters) -> Slot
 
 
 class PlainSlots:
-    """The operations of :class:`~._circuit.Engine` on plain numbers modulo t, without encryption."""
+    """The operations of :class:`~.circuit.Engine` on plain numbers modulo t, without encryption."""
 
     def combine(self, sum_: Combination[Slots]) -> Slots:
         """Add with known coefficients; every term is below t^2 < 2^33."""

@@ -8,7 +8,7 @@ secrets).
 The noise is estimated without any ciphertext. The circuit that runs on ciphertexts runs here on *figures*: a
 bound on log2 of the largest coefficient of "message + t error". The rules are those of random errors (sizes
 add as roots of sums of squares), which holds since the mean of SEAL's rounding is taken off (see
-:mod:`onefold.federated.fhe._seal`). The tests compare the figures with measured noise, and so does
+:mod:`onefold.federated.fhe.seal`). The tests compare the figures with measured noise, and so does
 :meth:`onefold.federated.fhe.Querier.evaluation_keys` for every new set of keys.
 """
 
@@ -24,9 +24,16 @@ import numpy as np
 
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.federated.fhe._circuit import Combination, pick, second_pass, zero_test
-from onefold.federated.fhe._layout import PLAIN_MODULUS, Layout, Slots, layouts
-from onefold.federated.fhe._wire import packed_bytes
+from onefold.federated.fhe.circuit import (
+    PLAIN_MODULUS,
+    Combination,
+    Layout,
+    Slots,
+    layouts,
+    pick,
+    second_pass,
+    zero_test,
+)
 
 __all__ = ["BITS", "FLOOD_SECURITY", "MOST_CLASSES", "MOST_CLIENTS", "Parameters", "choose"]
 
@@ -207,6 +214,11 @@ class Parameters:
             for layout, _ in self.layouts(n_rows)
             for n_primes in self.message_primes(layout)
         )
+
+
+def packed_bytes(prime_bits: Sequence[int], degree: int) -> int:
+    """Return the bytes of a ciphertext in a message, from the sizes of its primes."""
+    return 2 * degree * sum((bits + 7) // 8 for bits in prime_bits)
 
 
 # --- the choice -------------------------------------------------------------------------------------------

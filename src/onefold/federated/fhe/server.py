@@ -9,14 +9,9 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeVar
 
-from onefold._base.seal_bytes import read_ciphertext
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.fhe._circuit import pick, second_pass, zero_test
-from onefold.federated.fhe._hiding import flood, pads
-from onefold.federated.fhe._layout import Layout, check_marks
-from onefold.federated.fhe._seal import Cipher, Ciphertexts, contexts_for, reading
-from onefold.federated.fhe._wire import PlaneSums, pack_planes, packed_size, unpack_planes
+from onefold.federated.fhe.circuit import Layout, check_marks, pads, pick, second_pass, zero_test
 from onefold.federated.fhe.messages import (
     MAX_BYTES,
     MAX_ROWS,
@@ -26,6 +21,18 @@ from onefold.federated.fhe.messages import (
     as_message,
 )
 from onefold.federated.fhe.parameters import BASE_PRIMES, Parameters
+from onefold.federated.fhe.seal import (
+    Cipher,
+    Ciphertexts,
+    PlaneSums,
+    contexts_for,
+    flood,
+    pack_planes,
+    packed_size,
+    read_ciphertext,
+    reading,
+    unpack_planes,
+)
 from onefold.federated.messages import check_name
 
 __all__ = ["FACTOR_BYTES", "Server", "Tally"]

@@ -32,8 +32,8 @@ from onefold.exceptions import (
 )
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
-from onefold.federated.fhe.looks import in_every_look
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
+from onefold.federated.fhe.quantiser import in_every_look
 from onefold.federated.flower.asking import (
     GRACE,
     Collected,

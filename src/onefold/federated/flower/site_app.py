@@ -32,7 +32,7 @@ from onefold.exceptions import (
 )
 from onefold.federated.fhe import Client
 from onefold.federated.fhe import messages as fhe_messages
-from onefold.federated.fhe.looks import MeasureMap
+from onefold.federated.fhe.quantiser import MeasureMap
 from onefold.federated.flower.admission import (
     EVERY,
     are_covered,

@@ -416,7 +416,7 @@ class QueryKey(_Checked):
 
     A measure d becomes ``rint((2**bits - 1) * s**power)``, where ``s = (d - floor) / (bound - floor)`` is cut
     off at 0 and 1. With several looks or with knots the map is that of
-    :class:`onefold.federated.fhe.looks.MeasureMap`.
+    :class:`onefold.federated.fhe.quantiser.MeasureMap`.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""SEAL: contexts for one choice of parameters, and the engine that computes on ciphertexts (BGV).
+"""SEAL: contexts for one choice of parameters, ciphertexts and the engine that computes on them (BGV).
 
 Rotations happen where few primes are left. Their keys are made in *small contexts*, which have only those
 primes and the same secret: a tenth of the size they would have in the full context. A ciphertext moves to
@@ -7,10 +7,19 @@ another context by changing the name of its level.
 BGV leaves a factor in the message at every change of modulus. SEAL keeps it in the ciphertext and evens it
 out before an addition by multiplying both sides, which costs noise each time. Here it is kept outside: the
 message of a :class:`Cipher` is ``factor`` times what SEAL sees, and known coefficients absorb it at no cost.
-"""
+
+**The bytes of SEAL's objects.** The Python binding cannot take them apart. SEAL 4 writes, little endian and
+uncompressed: a header of 16 bytes, the 32 bytes that name a level, the fixed fields, and an array with a
+header of its own. A coefficient takes 8 bytes. Nothing here is for bytes of others: what comes from elsewhere
+travels as bare coefficients, whose number and size are known, and gets its header here.
+
+**The bytes of messages.** A coefficient takes 8 bytes where SEAL writes it. In a message it takes as many
+bytes as its prime has, in one to three *planes* (the low 16 or 32 bits, and the rest). The server adds planes
+over sites without assembling the coefficients."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,14 +27,174 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onefold._base.arrays import Polynomials
+from onefold._base.arrays import Polynomials, Residues
 from onefold._base.optional import require
-from onefold._base.seal_bytes import ciphertext_bytes, read_ciphertext, relabelled
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.fhe._circuit import Combination
-from onefold.federated.fhe._layout import PLAIN_MODULUS, Slots
-from onefold.federated.fhe.parameters import Parameters
+from onefold.federated.fhe.circuit import PLAIN_MODULUS, Combination, Slots, random_words
+from onefold.federated.fhe.parameters import Parameters, packed_bytes
+
+LevelId = Sequence[int]
+
+LIMB_BITS = 16
+SUMMANDS = 4
+HEADER = struct.Struct("<HBBBBHQ")  # magic, own size, version (2), compression, reserved, size of all
+FIELDS = struct.Struct("<4Q?QQQdQ")  # level, is it transformed, polynomials, N, primes, scale, factor
+PLAIN_FIELDS = struct.Struct("<4QQd")  # level, coefficients, scale: of plaintexts and of secret keys
+COUNT = struct.Struct("<Q")
+MAGIC = 0xA15E
+VERSION = (4, 4)
+PLANES = {1: "u1", 2: "<u2", 3: "<u2 u1", 4: "<u4", 5: "<u4 u1", 6: "<u4 <u2", 7: "<u4 <u2 u1", 8: "<u4 <u4"}
+
+
+# --- bytes of SEAL's objects ------------------------------------------------------------------------------
+
+
+def _header(size: int) -> bytes:
+    return HEADER.pack(MAGIC, HEADER.size, *VERSION, 0, 0, size)
+
+
+def _whole(fields: bytes, coefficients: Residues) -> bytes:
+    data = COUNT.pack(coefficients.size) + np.ascontiguousarray(coefficients, dtype="<u8").tobytes()
+    body = fields + _header(HEADER.size + len(data)) + data
+    return _header(HEADER.size + len(body)) + body
+
+
+def ciphertext_bytes(level: LevelId, polynomials: Polynomials, transformed: bool = True) -> bytes:
+    """Return what SEAL reads as a ciphertext with the factor 1, or as a public key."""
+    size, primes, degree = polynomials.shape
+    return _whole(FIELDS.pack(*level, transformed, size, degree, primes, 1.0, 1), polynomials)
+
+
+def relabelled(data: bytes, level: LevelId) -> bytes:
+    """Return what SEAL wrote, under the name of a level (of another context), and with the factor 1."""
+    fields = list(FIELDS.unpack_from(data, HEADER.size))
+    fields[:4], fields[-1] = level, 1
+    return b"".join(
+        [data[: HEADER.size], FIELDS.pack(*fields), memoryview(data)[HEADER.size + FIELDS.size :]]
+    )
+
+
+def read_ciphertext(data: bytes) -> Polynomials:
+    """Return the polynomials of what SEAL wrote in this process; never use it on received bytes."""
+    *_, size, degree, primes, _, _ = FIELDS.unpack_from(data, HEADER.size)
+    flat = np.frombuffer(data, dtype="<u8", offset=2 * HEADER.size + FIELDS.size + COUNT.size)
+    return flat.reshape(size, primes, degree)
+
+
+def plaintext_bytes(level: LevelId, coefficients: Residues) -> bytes:
+    """Return what SEAL reads as a plaintext, whose level is four zeros, or as a secret key."""
+    return _whole(PLAIN_FIELDS.pack(*level, coefficients.size, 1.0), coefficients)
+
+
+def read_plaintext(data: bytes) -> Residues:
+    """Return the coefficients of a plaintext or secret key that SEAL wrote in this process."""
+    return np.frombuffer(data, dtype="<u8", offset=2 * HEADER.size + PLAIN_FIELDS.size + COUNT.size)
+
+
+# --- bytes of messages ------------------------------------------------------------------------------------
+
+
+def secret_rows(data: bytes, rows: Sequence[int], level: LevelId, degree: int) -> bytes:
+    """Return a secret key restricted to some of its primes, for a context that has only those."""
+    return plaintext_bytes(level, read_plaintext(data).reshape(-1, degree)[list(rows)])
+
+
+def _plane_types(prime: int) -> list[np.dtype[np.unsignedinteger]]:
+    return [np.dtype(kind) for kind in PLANES[(prime.bit_length() + 7) // 8].split()]
+
+
+def packed_size(primes: Sequence[int], degree: int) -> int:
+    """Return the bytes of a ciphertext in a message, from its primes."""
+    return packed_bytes([prime.bit_length() for prime in primes], degree)
+
+
+def shifted(values: NDArray[np.uint64], bits: int, prime: int) -> NDArray[np.uint64]:
+    """Return 2^bits times numbers modulo a prime, shifting so few bits at a time that 64 bits suffice."""
+    while bits:
+        step = min(bits, 64 - prime.bit_length())
+        values = (values << np.uint64(step)) % np.uint64(prime)
+        bits -= step
+    return values
+
+
+def pack_planes(polynomials: Polynomials, primes: Sequence[int]) -> bytes:
+    """Return a ciphertext in as few whole bytes per coefficient as its primes need."""
+    parts = []
+    for index, prime in enumerate(primes):
+        rest = polynomials[:, index]
+        for kind in _plane_types(prime):
+            parts.append(rest.astype(kind).tobytes())  # keeps the low bits
+            rest = rest >> np.uint64(8 * kind.itemsize)
+    return b"".join(parts)
+
+
+def _zeros(kind: np.dtype[np.unsignedinteger], size: int) -> NDArray[np.unsignedinteger]:
+    """Return zeros in which 2^16 numbers of this kind can be added without overflow."""
+    return np.zeros(size, dtype=np.uint64 if kind.itemsize > 2 else np.uint32)
+
+
+class PlaneSums:
+    """The sum of packed ciphertexts, of at most 2^16 of them."""
+
+    def __init__(self, primes: Sequence[int], degree: int) -> None:
+        self.primes, self.degree = tuple(primes), degree
+        self._kinds = [_plane_types(prime) for prime in primes]
+        self._sums = [[_zeros(kind, 2 * degree) for kind in kinds] for kinds in self._kinds]
+
+    def add(self, data: memoryview) -> None:
+        """Add one more ciphertext; raise MessageError if it does not have the right size."""
+        if data.nbytes != packed_size(self.primes, self.degree):
+            raise MessageError("a ciphertext of the message has the wrong size")
+        start = 0
+        for kinds, sums in zip(self._kinds, self._sums, strict=True):
+            for kind, total in zip(kinds, sums, strict=True):
+                stop = start + kind.itemsize * total.size
+                total += np.frombuffer(data[start:stop], dtype=kind)
+                start = stop
+
+    def total(self) -> Polynomials:
+        """Return the sum, reduced modulo each prime."""
+        rows = []
+        for prime, kinds, sums in zip(self.primes, self._kinds, self._sums, strict=True):
+            value = sums[-1].astype(np.uint64) % np.uint64(prime)
+            for kind, plane in zip(kinds[-2::-1], sums[-2::-1], strict=True):
+                value = (shifted(value, 8 * kind.itemsize, prime) + plane) % np.uint64(prime)
+            rows.append(value.reshape(2, self.degree))
+        return np.stack(rows, axis=1)
+
+
+def unpack_planes(data: memoryview, primes: Sequence[int], degree: int) -> Polynomials:
+    """Return the polynomials of one packed ciphertext."""
+    sums = PlaneSums(primes, degree)
+    sums.add(data)
+    return sums.total()
+
+
+def flood(bits: int, degree: int, primes: list[int]) -> Polynomials:
+    """Return the polynomials (t E, 0), not transformed, modulo each prime (of at most 60 bits).
+
+    Whoever holds the secret key reads not only the message of a ciphertext but also its error, and the error
+    depends on what the sites sent. E is a sum of four uniform numbers of ``bits`` bits
+    (:attr:`~.parameters.Parameters.flood_bits`), from the operating system. A sum of four has finite Fisher
+    information (one uniform number has not), so the statistical distance grows with the square root of N
+    instead of N.
+    """
+    limbs = [sum(random_words(degree) for _ in range(SUMMANDS)) for _ in range(bits // LIMB_BITS)]
+    rest = bits % LIMB_BITS
+    if rest:
+        limbs.insert(0, sum(random_words(degree) >> (LIMB_BITS - rest) for _ in range(SUMMANDS)))
+    middle = SUMMANDS * (2**bits - 1) // 2
+    rows = np.zeros((2, len(primes), degree), dtype=np.uint64)
+    for index, prime in enumerate(primes):
+        value = np.zeros(degree, dtype=np.uint64)
+        for limb in limbs:  # from the highest: the sum of four numbers is the sum of their limbs
+            value = (shifted(value, LIMB_BITS, prime) + np.asarray(limb, dtype=np.uint64)) % np.uint64(prime)
+        value = (value + np.uint64(prime - middle % prime)) % np.uint64(prime)
+        rows[0, index] = (shifted(value, LIMB_BITS, prime) + value) % np.uint64(prime)  # t = 2^16 + 1
+    return rows
+
 
 # --- contexts ---------------------------------------------------------------------------------------------
 
@@ -116,7 +285,7 @@ class Cipher:
 
 
 class Ciphertexts:
-    """The operations of :class:`~._circuit.Engine`, with the evaluation keys of a querier."""
+    """The operations of :class:`~.circuit.Engine`, with the evaluation keys of a querier."""
 
     def __init__(self, contexts: Contexts, keys: Sequence[tuple[Any, Any]]) -> None:
         self.contexts = contexts
