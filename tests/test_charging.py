@@ -32,7 +32,7 @@ from onefold.privacy import (
     PrivateMoments,
     RandomisedLabels,
 )
-from onefold.release import TableCodec, release_bounded, release_iid, release_table
+from onefold.release import release_bounded, release_iid, release_table
 from onefold.tables import Field, Schema
 from onefold.transfer import PrivateSource
 from reference import drawing
@@ -101,10 +101,12 @@ def bounded_rows(ledger: Any) -> Any:
     return release_bounded(X, 1e-4, (-1e3, 1e3), sensitivity=BOX, ledger=ledger)
 
 
+AGE_WEIGHT = Schema([Field("age", low=18, high=98), Field("weight", low=0, high=100)])
+
+
 def table(ledger: Any) -> Any:
     columns = {"age": 18.0 + 80.0 * X[:, 0], "weight": 100.0 * X[:, 1]}
-    codec = TableCodec(columns, {"age": (18, 98), "weight": (0, 100)})
-    return release_table(columns, codec, 0.01, labels=Y, label_mechanism=LABELS, ledger=ledger)
+    return release_table(columns, AGE_WEIGHT, 0.01, labels=Y, label_mechanism=LABELS, ledger=ledger)
 
 
 SCHEMA = Schema([*(Field(name, low=0, high=1) for name in "abc"), Field("y", "boolean", role="label")])
@@ -412,8 +414,7 @@ def encrypted_sum(ledger: Any) -> Any:
 
 
 def table_of_persons(ledger: Any) -> Any:
-    codec = TableCodec(COLUMNS, {"age": (18, 98), "weight": (0, 100)})
-    return release_table(COLUMNS, codec, 0.01, person=PERSONS, rows_per_person=1, ledger=ledger)
+    return release_table(COLUMNS, AGE_WEIGHT, 0.01, person=PERSONS, rows_per_person=1, ledger=ledger)
 
 
 def rows_of_persons(ledger: Any) -> Any:

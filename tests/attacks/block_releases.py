@@ -45,7 +45,7 @@ from onefold.privacy import (
     domain_of,
 )
 from onefold.privacy.moments import _estimator
-from onefold.release import TableCodec, release_bounded, release_iid, release_table
+from onefold.release import release_bounded, release_iid, release_table
 from onefold.tables import Field, Schema
 from onefold.transfer import PrivateSource
 
@@ -755,10 +755,9 @@ def published_table() -> BlockRelease:
 
     def made(side: int) -> Any:
         columns = {name: rows[side][:, j] for j, name in enumerate(names)}
-        codec = TableCodec(
-            columns, {name: RANGES[name] for name in names}, {}, dict.fromkeys(names, (-1e6, 1e6))
-        )
-        return release_table(columns, codec, noise.lam, delta=DELTA)
+        schema = Schema([Field(name, low=RANGES[name][0], high=RANGES[name][1]) for name in names])
+        allowed = dict.fromkeys(names, (-1e6, 1e6))
+        return release_table(columns, schema, noise.lam, allowed=allowed, delta=DELTA)
 
     def draw(side: int) -> Floats:
         return np.concatenate([np.asarray(made(side).columns[name], dtype=float) for name in names])

@@ -30,8 +30,8 @@ from onefold.fabrication import (
     TableSynthesizer,
 )
 from onefold.federated import LocalModel, release_moments
-from onefold.privacy import FisherGaussian, PrivateMoments
-from onefold.release import TableCodec, release_bounded, release_iid, release_table
+from onefold.privacy import FisherGaussian, PrivateMoments, domain_of
+from onefold.release import release_bounded, release_iid, release_table
 from onefold.tables import Field, Schema
 from onefold.transfer import PrivateSource
 
@@ -285,15 +285,14 @@ def _table_target(unit: str, epsilon: float) -> Any:
         age, size, town = zip(*values, strict=True)
         return {"age": np.array(age), "size": np.array(size), "town": np.array(town)}
 
-    def codec(table: dict[str, Any]) -> Any:
-        ranges = {"age": (18.0, 98.0), "size": (-1.0, 1.0)}
-        return TableCodec(table, ranges, {"town": towns}, {"age": (-1e6, 1e6), "size": (-1e6, 1e6)})
+    numbers = [Field("age", low=18, high=98), Field("size", low=-1, high=1)]
+    known = Schema([*numbers, Field("town", "string", levels=towns)])
+    noise = FisherGaussian.from_epsilon(epsilon, known.width, sensitivity=domain_of(known))
+    allowed = {"age": (-1e6, 1e6), "size": (-1e6, 1e6)}
 
     def released(side: int, n: int) -> Any:
         table = columns(side, n)
-        known = codec(table)
-        noise = FisherGaussian.from_epsilon(epsilon, known.n_encoded, sensitivity=known.domain)
-        return release_table(table, known, noise.lam, **_persons(unit, len(table["age"])))
+        return release_table(table, known, noise.lam, allowed=allowed, **_persons(unit, len(table["age"])))
 
     def draw(side: int, n: int) -> Any:
         made = released(side, n).columns

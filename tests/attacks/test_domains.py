@@ -38,7 +38,7 @@ from onefold.privacy import (
 from onefold.privacy.contract import EncodedBox
 from onefold.privacy.samplers import Lattice
 from onefold.privacy.sensitivity import Domain, InferredBox
-from onefold.release import TableCodec, release_table
+from onefold.release import release_table
 from onefold.tables import CellEncoder, Field, Schema
 from onefold.transfer import PrivateSource
 
@@ -323,13 +323,6 @@ def test_any_row_becomes_one_that_the_schema_encodes(known: Field) -> None:
             assert missing in ([], [0.0]) or bits(row) in possible
 
 
-def test_the_codec_of_a_released_table_encodes_rows_of_its_domain() -> None:
-    columns = {"age": np.array([30.0, 41.0, 99.0]), "town": np.array(["b", "a", "c"])}
-    codec = TableCodec(columns, {"age": (18, 98)}, {"town": ["a", "b", "c"]})
-    rows = codec.encode(columns)
-    assert bits(codec.domain.clip(rows)) == bits(rows + 0.0)
-
-
 def test_stated_changes_of_a_schema_are_reached() -> None:
     """Larger than any change by a little more than roundings: a domain that states too much fails."""
     for known in FIELDS:
@@ -395,7 +388,7 @@ def by_smooth_source(noise: Mechanism) -> Guarantee | None:
 
 
 def by_table(noise: Mechanism) -> Guarantee | None:
-    return release_table(hostile_table(), lam=1.0, schema=TABLE_SCHEMA).guarantee
+    return release_table(hostile_table(), schema=TABLE_SCHEMA, lam=1.0).guarantee
 
 
 @pytest.mark.parametrize(
@@ -414,19 +407,13 @@ def test_rows_that_get_noise_lie_in_the_domain_of_the_noise(
     assert np.abs(rows[:, np.newaxis] - rows).sum(axis=2).max() <= noise.sensitivity * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("codec", ["of the schema", "of another"])
-def test_rows_of_a_released_table_lie_in_the_domain_of_the_noise(
-    codec: str, noised: list[np.ndarray]
-) -> None:
-    """Also where rows are encoded by one declaration and the noise was made for another."""
+def test_rows_of_a_released_table_lie_in_the_domain_of_the_noise(noised: list[np.ndarray]) -> None:
     schema = Schema([FIELDS[0], FIELDS[4], FIELDS[8], TABLE_SCHEMA.fields[-1]])
-    other = Schema([Field("w", "string", levels=tuple("tuvwxyz"))])
-    made = TableCodec.from_schema(schema if codec == "of the schema" else other)
-    release_table(hostile_table(), made, lam=1.0, schema=schema)
-    rows = np.column_stack(noised)
-    assert bits(made.domain.clip(rows)) == bits(rows)
+    release_table(hostile_table(), schema, 1.0)
+    rows, domain = np.column_stack(noised), domain_of(schema)
+    assert bits(domain.clip(rows)) == bits(rows)
     far = np.sqrt(((rows[:, np.newaxis] - rows) ** 2).sum(axis=2).max())
-    assert far <= made.domain.l2 * (1 + 1e-12)
+    assert far <= domain.l2 * (1 + 1e-12)
 
 
 def test_noise_on_rows_of_a_schema_is_refused_behind_an_encoder() -> None:

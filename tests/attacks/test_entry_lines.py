@@ -25,7 +25,7 @@ from onefold.privacy import (
     domain_of,
 )
 from onefold.privacy.calibration import epsilon_of
-from onefold.release import TableCodec, release_table
+from onefold.release import release_table
 from onefold.tables import Field, Schema
 
 DELTA = 1e-5
@@ -178,7 +178,6 @@ def test_a_table_with_bounded_noise_states_what_a_cell_loses_and_not_more() -> N
     """Its entry line was that of the record, which is more than the noise knows to be true."""
     schema = Schema([NUMBER, WARD])
     table = {"n": [0.0, 1.0], "w": ["a", "b"]}
-    codec = TableCodec.from_schema(schema, {"n": (-300, 500)})
-    promise = release_table(table, codec, lam=0.3, schema=schema, bounded=True).guarantee
+    promise = release_table(table, schema, 0.3, allowed={"n": (-300, 500)}, bounded=True).guarantee
     mu = 0.3**0.25 * max(float(np.linalg.norm(change)) for change in changes(schema))
     assert epsilon_of(mu, DELTA) <= promise.entry[0] < promise.record[0]

@@ -92,8 +92,7 @@ ROWS = "a,b,kind\n" + "".join(f"{i % 7 / 7:.3f},{i % 5 / 5:.3f},{'xy'[i % 2]}\n"
 DECLARED = ["--range", "0", "1", "--label", "kind", "--classes", "x", "y", "--quiet"]
 FABRICATE = ["fabricate", "rows.csv", "--out", "made.csv", "--epsilon", "0.5", "--label-epsilon", "1.5"]
 SOURCE = ["transfer", "source", "rows.csv", "--out", "made.onefold", "--epsilon", "0.5"]
-RELEASE = ["release", "rows.csv", "--out", "made.csv", "--range", "a=0:1", "--range", "b=0:1"]
-RELEASE += ["--label", "kind", "--classes", "x", "y", "--quiet"]
+RELEASE = ["release", "rows.csv", "--out", "made.csv", "--schema", "schema.json", "--quiet"]
 BY_SCHEMA = ["--schema", "schema.json", "--epsilon", "20", "--quiet"]  # no class is lost in the noise
 # The command, what it spends per record, and what it calls the release.
 COMMANDS = {
@@ -215,14 +214,6 @@ def test_a_command_with_a_ledger_that_is_not_there_says_how_to_make_one(
     assert main([*command, *DECLARED, *more, "--ledger", "none.json"]) == 2
     assert "make one with onefold ledger new none.json" in capsys.readouterr().err
     assert sorted(path.name for path in folder.iterdir()) == ["numbers.json", "rows.csv", "schema.json"]
-
-
-def test_what_releases_nothing_private_takes_no_ledger(folder: Path, capsys) -> None:
-    Ledger().save(folder / "ledger.json")
-    for options in (["--sweep"], ["--keep-classifier", "1", "--sampler", "float"]):
-        assert main([*RELEASE, *options, "--ledger", "ledger.json"]) == 2
-        assert "promise nothing that --ledger could count" in capsys.readouterr().err
-    assert Ledger.load("ledger.json").events == ()
 
 
 def test_a_void_release_is_refused_with_a_ledger(folder: Path, capsys) -> None:

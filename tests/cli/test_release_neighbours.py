@@ -11,15 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.cli.app import main
+from onefold.tables import Field, Schema
 
-DECLARED = {
-    "age": {"range": [18, 90], "whole": True},
-    "income": [0, 200_000],
-    "town": ["Aa", "B", "a far longer word"],
-    "code": [1, 7, 30],
-    "member": [False, True],
-}
-NAMES = ["patient", *DECLARED, "sick"]
+FIELDS = [
+    Field("age", "integer", low=18, high=90),
+    Field("income", low=0, high=200_000),
+    Field("town", "string", levels=("Aa", "B", "a far longer word")),
+    Field("code", "integer", levels=(1, 7, 30)),
+    Field("member", "boolean"),
+    Field("sick", "string", "label", levels=("yes", "no", "not known")),
+]
+PATIENT = Field("patient", "string", "person")
+SCHEMAS = {"records": Schema(FIELDS), "persons": Schema([PATIENT, *FIELDS], rows_per_person=2)}
+NAMES = ["patient", *(known.name for known in FIELDS)]
 # Cells of one column read the same in any type; as texts they stand in a CSV file.
 ROWS = [
     ("ann", 30, 1200, "Aa", 1, True, "yes"),
@@ -37,7 +41,7 @@ FORMS = {
     "member": re.compile("True|False"),
     "sick": re.compile("yes|no|not known"),
 }
-OPTIONS = ["--label", "sick", "--label-epsilon", 1, "--classes", "yes", "no", "not known", "--epsilon", 1]
+OPTIONS = ["--label-epsilon", 1, "--epsilon", 1]
 NUMBER = st.one_of(
     st.integers(18, 90),
     st.integers(-(10**15), 10**15),
@@ -47,7 +51,7 @@ NUMBER = st.one_of(
 RECORD = st.tuples(
     NUMBER,
     NUMBER,
-    st.sampled_from(DECLARED["town"]),
+    st.sampled_from(FIELDS[2].levels),
     st.sampled_from([1, 7, 30, 7.0]),
     st.booleans(),
     st.sampled_from(["yes", "no", "not known"]),
@@ -57,7 +61,8 @@ RECORD = st.tuples(
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made: Path = tmp_path_factory.mktemp("neighbours")
-    (made / "declared.json").write_text(json.dumps(DECLARED))
+    for name, schema in SCHEMAS.items():
+        schema.save(made / f"{name}.json")
     return made
 
 
@@ -78,13 +83,13 @@ def write(path: Path, place: int, record: tuple[Any, ...]) -> None:
         path.write_text("\n".join(lines) + "\n")
 
 
-def traces(folder: Path, suffix: str, capsys: Any, *options: object) -> dict[str, Any]:
+def traces(folder: Path, suffix: str, capsys: Any, *options: object, unit: str = "records") -> dict[str, Any]:
     """All that leaves but the noisy cells: the exit code, what is printed, and the form of both files."""
     data, out = folder / f"in{suffix}", folder / f"out{suffix}"
     promise = Path(f"{out}.guarantee.json")
     for old in (out, promise):
         old.unlink(missing_ok=True)
-    common = ["--declared", folder / "declared.json", "--out", out, *options]
+    common = ["--schema", folder / f"{unit}.json", "--out", out, *options]
     code = main(["release", *map(str, [data, *OPTIONS, *common])])
     printed = capsys.readouterr()
     found: dict[str, Any] = {"code": code, "out": printed.out, "err": printed.err, "files": out.exists()}
@@ -109,23 +114,23 @@ def form(path: Path) -> Any:
     return header, len(rows)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".npz", ".parquet"])
-@pytest.mark.parametrize("persons", [False, True])
+@pytest.mark.parametrize(
+    ("suffix", "unit"), [(".csv", "records"), (".npz", "persons"), (".parquet", "records")]
+)
 def test_one_replaced_record_changes_nothing_but_noisy_cells(
-    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, persons: bool
+    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, unit: str
 ) -> None:
     """Before, a fraction changed the type of its column, and a longer word the width of all words."""
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
-    options = ["--person", "patient", "--rows-per-person", 2] if persons else ["--ignore", "patient"]
 
     @given(place=st.integers(0, len(ROWS) - 1), one=RECORD, two=RECORD)
-    @settings(max_examples=12, deadline=None)
+    @settings(max_examples=6, deadline=None)
     def check(place: int, one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
         found = []
         for record in (ROWS[place][1:], one, two):
             write(folder / f"in{suffix}", place, record)
-            found.append(traces(folder, suffix, capsys, *options))
+            found.append(traces(folder, suffix, capsys, unit=unit))
         assert found[0] == found[1] == found[2]
         assert found[0]["code"] == 0
         assert json.loads(found[0]["promise"])["holds"]
@@ -147,35 +152,18 @@ BAD = [
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".npz"])
-@pytest.mark.parametrize("column, cell", BAD)
 def test_a_cell_outside_the_declaration_leaves_no_trace(
-    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, column: int, cell: str
+    folder: Path, capsys: pytest.CaptureFixture[str], suffix: str
 ) -> None:
     """Before, the command stopped and named the row: an answer about the data."""
-    found = []
-    for bad in (False, True):
+    write(folder / f"in{suffix}", 2, ROWS[2][1:])
+    usual = traces(folder, suffix, capsys)
+    assert usual["code"] == 0
+    for column, cell in BAD:
         record = list(ROWS[2][1:])
-        record[column - 1] = cell if bad else record[column - 1]
+        record[column - 1] = cell
         write(folder / f"in{suffix}", 2, tuple(record))
-        found.append(traces(folder, suffix, capsys, "--ignore", "patient"))
-    assert found[0] == found[1]
-    assert found[0]["code"] == 0
-
-
-def test_missing_text_is_released_where_the_empty_word_is_declared(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A rule for missing cells that is declared, so that none of them is refused."""
-    about = DECLARED | {"town": ["Aa", "B", ""]}
-    (tmp_path / "declared.json").write_text(json.dumps(about))
-    record = list(ROWS[2][1:])
-    record[2] = ""
-    write(tmp_path / "in.csv", 2, tuple(record))
-    out = tmp_path / "out.csv"
-    options = [*OPTIONS, "--declared", tmp_path / "declared.json", "--ignore", "patient", "--out", out]
-    assert main(["release", *map(str, [tmp_path / "in.csv", *options])]) == 0
-    assert capsys.readouterr().err == ""
-    assert len(out.read_text().splitlines()) == 1 + len(ROWS)
+        assert traces(folder, suffix, capsys) == usual, (NAMES[column], cell)
 
 
 def test_number_of_clipped_cells_is_told_nowhere(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +171,7 @@ def test_number_of_clipped_cells_is_told_nowhere(folder: Path, capsys: pytest.Ca
     for income in (100, 10**9):
         lines = [",".join(NAMES), *(f"{k},30,{income},Aa,1,True,yes" for k in range(50))]
         (folder / "in.csv").write_text("\n".join(lines) + "\n")
-        found.append(traces(folder, ".csv", capsys, "--ignore", "patient", "--json"))
+        found.append(traces(folder, ".csv", capsys, "--json"))
     assert found[0] == found[1]
 
 
@@ -192,8 +180,7 @@ def test_raw_labels_have_the_type_of_declared_classes(folder: Path, tmp_path: Pa
     types = []
     for label in ("yes", "not known"):
         write(tmp_path / "in.npz", 0, (*ROWS[0][1:-1], label))
-        known = ["--declared", folder / "declared.json", "--ignore", "patient", "--lam", 1]
-        known += ["--label", "sick", "--classes", "yes", "no", "not known", "--out", tmp_path / "out.npz"]
+        known = ["--schema", folder / "records.json", "--lam", 1, "--out", tmp_path / "out.npz"]
         assert main(["release", *map(str, [tmp_path / "in.npz", *known])]) == 0
         with np.load(tmp_path / "out.npz") as made:
             types.append(made["sick"].dtype.str)

@@ -164,7 +164,7 @@ def test_numbers_of_a_page_replace_no_other_file(
         ["fit", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
         ["synthesize", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
         ["fabricate", "train.csv", "--label", "sick", "--epsilon", "1", "--range", "0", "9"],
-        ["release", "train.csv", "--epsilon", "1"],
+        ["release", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
         ["transfer", "source", "train.csv", "--schema", "s1.json", "--epsilon", "1"],
     ],
     ids=lambda words: words[0],

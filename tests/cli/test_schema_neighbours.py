@@ -151,8 +151,6 @@ def test_a_schema_from_private_rows_is_refused(folder: Path, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("command", "option"),
     [
-        ("release", "--range=0:1"),
-        ("release", "--label=sick"),
         ("fabricate", "--person=who"),
         ("fabricate", "--sensitivity=1"),
         ("transfer source", "--radius=2"),

@@ -1,7 +1,6 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
 from onefold.release.choosing import Strength, bounded_lam, bounded_lam_of_epsilon, choose
-from onefold.release.columns import TableCodec
 from onefold.release.curves import NOISES, Curve, sweep
 from onefold.release.releases import (
     Release,
@@ -20,7 +19,6 @@ __all__ = [
     "Release",
     "RobustSVM",
     "Strength",
-    "TableCodec",
     "TableRelease",
     "bounded_lam",
     "bounded_lam_of_epsilon",

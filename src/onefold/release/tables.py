@@ -1,24 +1,27 @@
 """Tables of mixed columns: encoded as rows in a cube, released with the optimal noise, decoded again."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from onefold._base.arrays import AnyArray
+from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, RandomisedLabels, charge
-from onefold.privacy.contract import contract_rows, under_contract
+from onefold.privacy.contract import contract_rows, domain_of, released, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.persons import kept_rows
 from onefold.privacy.samplers import RandomState, generator
-from onefold.release.columns import Column, TableCodec
-from onefold.release.releases import TOGETHER, promised
-from onefold.tables import Schema
+from onefold.release.releases import TOGETHER, noise_bounds, promised
+from onefold.tables import Field, Schema
 
-__all__ = ["Column", "TableCodec", "TableRelease", "release_table"]
+__all__ = ["TableRelease", "measured_columns", "release_table"]
+
+FREE = (-math.inf, math.inf)
+LARGEST_WHOLE = 2.0**62
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class TableRelease:
 
     Examples
     --------
-    >>> columns = {"age": np.array([30, 41])}
-    >>> made = release_table(columns, TableCodec(columns, {"age": (18, 98)}), lam=1.0)
+    >>> schema = Schema([Field("age", low=18, high=98)])
+    >>> made = release_table({"age": [30, 41]}, schema, lam=1.0)
     >>> print(made.in_words()[1])
       nobody can estimate its age better than ± 80
     """
@@ -97,10 +100,10 @@ class TableRelease:
 
 def release_table(
     columns: Any,
-    codec: TableCodec | None = None,
-    lam: float | None = None,
+    schema: Schema,
+    lam: float,
     *,
-    schema: Schema | None = None,
+    allowed: Mapping[str, tuple[float, float]] | None = None,
     bounded: bool = False,
     delta: float = 1e-5,
     sampler: str = "hardened",
@@ -111,24 +114,25 @@ def release_table(
     label_mechanism: RandomisedLabels | None = None,
     ledger: AnyLedger = None,
 ) -> TableRelease:
-    """Encode a table, add the optimal noise, and decode it.
+    """Encode a table by its schema, add the optimal noise, and decode it.
 
     The noise is in proportion to the declared width of a column. Rounding, clipping and naming the likeliest
     category look at noisy rows only and cost no privacy.
 
     Parameters
     ----------
-    columns : dict of str to ndarray, or table
-        Name and values of each column; with a schema also a frame or a table that was read.
-    codec : TableCodec or None, default=None
-        What is declared about the columns; None makes it of the schema.
-    lam : float or None, default=None
-        Required: weight of utility, for columns scaled to [0, 1].
-    schema : Schema or None, default=None
-        What is declared about the table: also its label, whom rows are about, and how many rows of a person
-        count. A row whose class is not declared counts as the first class.
+    columns : table
+        A frame, a dict of columns or a table that was read.
+    schema : Schema
+        What is declared about the table: its columns, its label, whom rows are about, and how many rows of a
+        person count. One that was inferred from private rows is refused.
+    lam : float
+        Weight of utility, for columns scaled to [0, 1].
+    allowed : dict of str to (float, float) or None, default=None
+        Range (low, high) that released values of a column must keep, at least the declared one, which it is
+        where nothing is given.
     bounded : bool, default=False
-        Use noise that keeps every number inside the codec's ``allowed`` ranges, instead of clipping.
+        Use noise that keeps every number inside its allowed range, instead of clipping.
     delta : float, default=1e-5
         Delta of the guarantee.
     sampler : {"hardened", "float"}, default="hardened"
@@ -145,7 +149,7 @@ def release_table(
         Largest number of rows of a person; others, with their labels, are dropped at random before anything
         else. None takes that of the schema.
     labels : ndarray of shape (n_samples,) or None, default=None
-        Labels to publish with the columns.
+        Labels to publish with the columns; None takes those that the schema declares.
     label_mechanism : RandomisedLabels or None, default=None
         Randomises the labels; None publishes them as they are.
     ledger : Ledger, path or None, default=None
@@ -160,7 +164,14 @@ def release_table(
     See Also
     --------
     release_iid : The same for rows of numbers.
-    TableCodec : Declare ranges and categories.
+    onefold.tables.Schema : Declare ranges and categories.
+
+    Notes
+    -----
+    *Guarantees.* Names, order and types of released columns, the widths of texts and the categories come from
+    the schema. Values outside a range, infinite ones too, are clipped; nothing says how many. No cell is
+    refused, since a refusal would say something about the data: a cell without a declared value is encoded by
+    the rule of the schema, and a row whose class is not declared counts as the first class.
 
     References
     ----------
@@ -168,56 +179,123 @@ def release_table(
 
     Examples
     --------
-    >>> columns = {"age": np.array([30, 41]), "town": np.array(["b", "a"])}
-    >>> codec = TableCodec(columns, {"age": (18, 98)}, {"town": ["a", "b"]}, types={"age": "int64"})
-    >>> made = release_table(columns, codec, lam=1e-2)
+    >>> town = Field("town", "string", levels=("a", "b"))
+    >>> schema = Schema([Field("age", "integer", low=18, high=98), town])
+    >>> made = release_table({"age": [30, 41], "town": ["b", "a"]}, schema, lam=1e-2)
     >>> {name: str(values.dtype) for name, values in made.columns.items()}, made.guarantee.holds
     ({'age': 'int64', 'town': '<U1'}, True)
     """
-    if schema is not None:
-        codec = TableCodec.from_schema(schema) if codec is None else codec
-        rows, labels, person = contract_rows(schema, columns, labels, person)
-        rows_per_person = None if person is None else rows_per_person or schema.rows_per_person
-    if codec is None or lam is None:
-        raise InvalidInputError("release_table needs lam, and a codec or a schema")
-    options: dict[str, Any] = {"delta": delta, "sensitivity": codec.domain, "sampler": sampler}
+    fields, domain = released(schema).features, domain_of(schema)
+    limits = _limits(fields, allowed or {})
+    options: dict[str, Any] = {"delta": delta, "sensitivity": domain, "sampler": sampler}
     noise: FisherGaussian | BoundedFisherNoise
     if bounded:
-        noise = BoundedFisherNoise(lam, codec.bounds(), **options)
+        noise = BoundedFisherNoise(lam, _bounds(fields, limits), **options)
     else:
         noise = FisherGaussian(lam, **options)
-    if schema is None:
-        rows, person = codec.encode(columns), None if person is False else person
+    rows, labels, person = contract_rows(schema, columns, labels, person)
+    most = rows_per_person if person is None else rows_per_person or schema.rows_per_person
     if label_mechanism is not None and labels is None:
         raise InvalidInputError("label_mechanism needs labels")
-    if labels is not None and np.shape(labels) != (len(rows),):
-        raise InvalidInputError("labels must hold one entry per row")
     source = None if random_state is None else generator(random_state)
-    kept = kept_rows(person, rows_per_person, len(rows), source)
+    kept = kept_rows(person, most, len(rows), source)
     if kept is not None:
-        rows, labels = rows[kept], None if labels is None else np.asarray(labels)[kept]
-    guarantee = promised(noise, codec.n_encoded, rows_per_person, random_state)
-    # On a scale of logarithms an error has no unit.
-    numbers = [c for c in codec.columns if c.range is not None and c.field.scale == "linear"]
-    categories = [column for column in codec.columns if column.range is None]
-    guarantee = replace(guarantee, n_features=len(codec.columns))
-    if schema is not None:
-        guarantee = under_contract(guarantee, schema)
+        rows, labels = rows[kept], None if labels is None else labels[kept]
+    guarantee = promised(noise, rows.shape[1], most, random_state)
+    guarantee = under_contract(replace(guarantee, n_features=len(fields)), schema)
     if label_mechanism is not None:
         guarantee = guarantee.with_labels(label_mechanism.epsilon)
     charge(ledger, guarantee, "released table")
     noisy = noise.randomise(rows, source)
     if label_mechanism is not None:
         labels = np.asarray(label_mechanism.randomise(labels, source))
-    errors = noise.standard_errors(codec.n_encoded)
+    errors, measured = noise.standard_errors(rows.shape[1]), measured_columns(fields)
     return TableRelease(
-        codec.decode(noisy),
+        _decoded(fields, noisy, limits),
         guarantee,
-        {c.name: float(errors[codec.position(c.name)]) * c.width for c in numbers},
-        {c.name: _kept(c.field.width, lam**-0.25) for c in categories},
-        {c.name: c.width for c in numbers},
+        {name: float(errors[at]) * width for name, (at, width) in measured.items()},
+        {known.name: _kept(known.width, lam**-0.25) for known in fields if known.is_category},
+        {name: width for name, (_, width) in measured.items()},
         labels,
     )
+
+
+def measured_columns(fields: Sequence[Field]) -> dict[str, tuple[int, float]]:
+    """Find the columns of which an error has a unit: numbers that are not on a scale of logarithms.
+
+    Parameters
+    ----------
+    fields : sequence of Field
+        The columns that are encoded, in their order.
+
+    Returns
+    -------
+    dict of str to (int, float)
+        Place among the encoded columns, and the width of the declared range, by the name of the column.
+    """
+    found, at = {}, 0
+    for known in fields:
+        if not known.is_category and known.scale == "linear":
+            low, high = _range(known)
+            found[known.name] = at, high - low
+        at += known.width
+    return found
+
+
+def _range(known: Field) -> tuple[float, float]:
+    return float(known.low or 0.0), float(known.high or 0.0)
+
+
+def _limits(fields: Sequence[Field], allowed: Mapping[str, Any]) -> dict[str, tuple[float, float]]:
+    """What is allowed, of plain numbers only, checked against what is declared."""
+    known, found = {each.name: each for each in fields}, {}
+    for name, limits in allowed.items():
+        column = known.get(name)
+        if column is None:
+            raise InvalidInputError(f"there is no column {name!r} to release")
+        kinds = column.type in ("number", "integer") and column.scale == "linear"
+        if column.is_category or column.nullable or not kinds:
+            raise InvalidInputError(f"column {name!r}: only plain numbers can be held inside a range")
+        try:
+            low, high = map(float, limits)
+        except (TypeError, ValueError):
+            raise InvalidInputError(f"the range of column {name!r} must be two numbers") from None
+        if not (low <= _range(column)[0] and _range(column)[1] <= high):
+            raise InvalidInputError(f"column {name!r}: what is allowed must contain the declared range")
+        found[name] = low, high
+    return found
+
+
+def _bounds(fields: Sequence[Field], limits: Mapping[str, tuple[float, float]]) -> Floats:
+    """Bounds of the noise on encoded rows that keep every number inside what is allowed."""
+    pairs: list[Any] = []
+    for known in fields:
+        if known.name in limits:
+            low, high = _range(known)
+            pairs.append(noise_bounds((low, high), limits[known.name]) / (high - low))
+        else:
+            pairs += [FREE] * known.width
+    return np.array(pairs, dtype=np.float64)
+
+
+def _decoded(
+    fields: Sequence[Field], rows: Floats, limits: Mapping[str, tuple[float, float]]
+) -> dict[str, AnyArray]:
+    """Columns of the declared types, looking at nothing but noisy rows."""
+    found, at = {}, 0
+    for known in fields:
+        encoded = rows[:, at : at + known.width]
+        at += known.width
+        if known.name in limits:
+            (low, high), allowed = _range(known), limits[known.name]
+            values = np.clip(low + (high - low) * encoded[:, 0], *allowed)
+            if known.type == "integer":
+                least, most = np.ceil(allowed[0]), np.floor(allowed[1])
+                values = np.clip(np.rint(values), max(least, -LARGEST_WHOLE), min(most, LARGEST_WHOLE))
+        else:
+            values = known.decode(encoded)
+        found[known.name] = known.show(values)
+    return found
 
 
 def _kept(levels: int, scale: float) -> float:
