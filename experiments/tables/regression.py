@@ -27,12 +27,14 @@ from experiments.harness import Outcome, Table
 from experiments.tables.accuracy import raw_columns
 from experiments.tables.data import GRANTED, LOAN_COLUMNS, Rows, adult, read_file
 from onefold import FoldingRegressor, MomentRegressor
-from onefold.federated import MomentFederation, combine_numbers
+from onefold.federated import MomentFederation
+from onefold.models.folding_regressor import mixed_outputs
 from onefold.tables import Schema
 
 EPSILONS = (0.5, 1.0, 4.0, 8.0)
 DRAWS, FEW_ROWS, DRAWS_OF_FEW = 3, 500, 50  # of the noise; noise decides what few rows give
 N_SITES, LIFT = 10, 256
+POWER = 32.0  # how much more near sites count, where answers are mixed
 TEST_SHARE, DRAWN = 0.4, 0.75  # of all rows for the pool of test rows; of a pool for one split
 DIVISION = 20_000  # seed that divides a table into its pools
 PEERS = ("mean", "ridge", "boosting")
@@ -150,7 +152,7 @@ def errors(
     found["10 sites: sums"] = error(_summed(schema, rows, sites, None, LIFT).predict(queries))
     answers = [FoldingRegressor().fit(encoded[mine], y[mine]).answers(encoded_queries) for mine in sites]
     distances, outputs = (np.column_stack(part) for part in zip(*answers, strict=True))
-    found["10 sites: folding"] = error(combine_numbers(distances, outputs))
+    found["10 sites: folding"] = error(mixed_outputs(distances, outputs[:, :, None], POWER, len(sites))[:, 0])
     return found, float(np.var(truth))
 
 

@@ -343,7 +343,7 @@ def test_rehearsals_by_guesses_are_void() -> None:
         result = simulate(TABLE, None, 2, method="folding", X_test=TABLE, **given)
         assert result.guarantees is not None
         assert all((GUESSED not in each.voided_by) is holds for each in result.guarantees)
-        of_numbers: dict[str, Any] = {"schema": _like(schema, NUMBERS), "epsilon": 1.0, "method": "moments"}
+        of_numbers: dict[str, Any] = {"schema": _like(schema, NUMBERS), "epsilon": 1.0}
         numbers = simulate_regression(TABLE, n_clients=2, **of_numbers)
         assert numbers.guarantee is not None
         assert (GUESSED not in numbers.guarantee.voided_by) is holds

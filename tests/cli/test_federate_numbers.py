@@ -115,23 +115,20 @@ def test_simulation_with_noise_tells_the_guarantee(capsys: pytest.CaptureFixture
     assert said.index("no epsilon covers them") < said.index("epsilon 8 per record")
 
 
-def test_simulation_needs_no_schema_and_takes_folding_and_sorted_sites(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_simulation_needs_no_schema_and_takes_sorted_sites(capsys: pytest.CaptureFixture[str]) -> None:
     by = ("--label", "cost", "--task", "regression", "--sites", 3)
-    found = told(capsys, "simulate", "north.csv", *by, "--method", "folding", "--partition", "sorted")
-    assert found["method"] == "folding"
+    found = told(capsys, "simulate", "north.csv", *by, "--partition", "sorted")
+    assert found["method"] == "moments"
     assert found["rmse"]["federated"] < min(found["rmse"]["alone"])
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--method", "joined"), "numbers take moments (sums) or folding"),
+        (("--method", "folding"), "numbers take moments (sums)"),
         (("--partition", "classes"), "spreads classes"),
         (("--lie", "zero"), "are for classes"),
         (("--rule", "trimmed"), "are for classes"),
-        (("--method", "folding", "--epsilon", "1"), "--epsilon is for --method moments"),
     ],
 )
 def test_what_a_simulation_cannot_do_with_numbers_is_one_line(
@@ -212,7 +209,6 @@ def test_folder_of_a_site_speaks_of_sums_where_there_is_no_model(
     assert run("site", "status", "--folder", "f/sites/north") == 0
     said = capsys.readouterr().out
     assert "site north: numbers to predict, 4 features" in said
-    assert f"a site that sends {'plain sums' if plain else 'private moments'} alone" in said
 
 
 def test_forgetting_a_person_tells_of_exact_sums(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ def test_page_of_a_simulation_has_every_site_and_the_mean() -> None:
     X = np.random.default_rng(0).uniform(size=(200, 2))
     ranges = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
     for epsilon, words in ((None, "No noise was added"), (8.0, "odds")):
-        found = simulate_regression(X, X[:, 0], n_clients=3, method="moments", epsilon=epsilon, **ranges)
+        found = simulate_regression(X, X[:, 0], n_clients=3, epsilon=epsilon, **ranges)
         page = of_number_simulation("Sites", found, {"seed": 0}, ["told"])
         assert len(page.sections[0].rows) == 3 + 3
         assert any(words in line for line in page.verdict)

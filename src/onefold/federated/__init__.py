@@ -13,7 +13,7 @@ from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.log import MembershipLog
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.number_sums import NumberRelease, NumberResult
-from onefold.federated.regression import RegressionSimulation, combine_numbers, simulate_regression
+from onefold.federated.regression import RegressionSimulation, simulate_regression
 from onefold.federated.secret import (
     EncryptedSum,
     HolderKey,
@@ -69,7 +69,6 @@ __all__ = [
     "TableSum",
     "Uncertainty",
     "calibrate",
-    "combine_numbers",
     "largest_p_values",
     "merge",
     "release_moments",

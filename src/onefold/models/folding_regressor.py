@@ -88,7 +88,6 @@ class FoldingRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     --------
     FoldingClassifier : The same machines for classes.
     onefold.fabrication.MomentRegressor : Sums only, with a guarantee if there is noise.
-    onefold.federated.simulate_regression : Several sites, each with a regressor of its own.
 
     Notes
     -----

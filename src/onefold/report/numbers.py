@@ -311,7 +311,7 @@ def of_number_simulation(
     )
     lead += f" {simulated_verdict(result)}."
     verdict, promise = [lead, "No noise was added: this says nothing about privacy."], list[Section]()
-    if result.guarantee is not None and result.guarantee.holds:
+    if result.guarantee.holds:
         verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)]
         promise = privacy_sections(result.guarantee)
     sections = [

@@ -158,9 +158,8 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
 
 def check_simulation(args: argparse.Namespace) -> None:
     """Refuse options about classes and answers, and choose what was left open."""
-    if args.method not in ("auto", "folding", "moments"):
-        raise InvalidInputError("--method joined is for classes: numbers take moments (sums) or folding")
-    args.method = "moments" if args.method == "auto" else args.method
+    if args.method not in ("auto", "moments"):
+        raise InvalidInputError(f"--method {args.method} is for classes: numbers take moments (sums)")
     args.partition = "iid" if args.partition is None else args.partition
     if args.partition not in ("iid", "sorted"):
         raise InvalidInputError(
@@ -168,8 +167,6 @@ def check_simulation(args: argparse.Namespace) -> None:
         )
     if args.rule != "min" or args.lie is not None or args.held_out is not None:
         raise InvalidInputError("--rule, --lie and --held-out are for classes: leave them out for numbers")
-    if args.method == "folding" and args.epsilon is not None:
-        raise InvalidInputError("--epsilon is for --method moments: answers by folding have no noise")
 
 
 def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = None) -> int:
@@ -184,7 +181,6 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
     result = simulate_regression(
         table,
         n_clients=args.sites,
-        method=args.method,
         spread="sorted" if args.partition == "sorted" else "even",
         schema=schema,
         epsilon=args.epsilon,
@@ -195,8 +191,8 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
         "task": "regression",
         "sites": args.sites,
         "test_rows": result.n_test,
-        "method": result.method,
-        "sum_bytes": result.n_bytes if result.method == "moments" else 0,
+        "method": "moments",
+        "sum_bytes": result.n_bytes,
         "rmse": {
             "mean": result.rmse_mean,
             "alone": list(result.rmse_alone),
@@ -204,11 +200,11 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
             "pooled": result.rmse_pooled,
         },
         "r2": {"alone": result.r2_alone.tolist(), "federated": result.r2, "pooled": result.r2_pooled},
-        "guarantee": None if args.epsilon is None or result.guarantee is None else result.guarantee.to_dict(),
+        "guarantee": None if args.epsilon is None else result.guarantee.to_dict(),
     }
     told |= {} if told["guarantee"] is None else {"not_covered": SIMULATED}
     words = _compared(result, args)
-    if args.epsilon is not None and result.guarantee is not None:
+    if args.epsilon is not None:
         words += [SIMULATED, *shared.promise_in_words(result.guarantee)]
     if args.report is not None:
         settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
@@ -244,7 +240,7 @@ def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[st
     alone = sorted(result.rmse_alone)
     r2 = "{:.3f}".format
     words = [
-        f"{args.sites} sites, {result.n_test} rows for testing, method {result.method}, root mean square "
+        f"{args.sites} sites, {result.n_test} rows for testing, method moments, root mean square "
         "errors (and R2):",
         f"mean       {result.rmse_mean:.4g}, always predicting the mean",
         f"alone      {alone[0]:.4g} to {alone[-1]:.4g}, {math.fsum(alone) / len(alone):.4g} on average",
@@ -254,9 +250,9 @@ def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[st
     ]
     if args.epsilon is not None:
         return words
-    if result.method == "moments":
-        words.append(
-            "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
-            "(--send-plain-sums)."
-        )
-    return [*words, "No noise was added: this says nothing about privacy."]
+    return [
+        *words,
+        "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
+        "(--send-plain-sums).",
+        "No noise was added: this says nothing about privacy.",
+    ]
