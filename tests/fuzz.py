@@ -36,7 +36,6 @@ WORK = ROOT / "build" / "fuzz"
 GROUPS = {
     "models": ("model", "local model"),
     "parcels": ("parcel",),
-    "old files": ("version 0.1",),
     "messages": ("message",),
     "ciphertexts": ("encrypted",),
     "sums and keys": ("sum ", "key ", "approvals", "replays"),

@@ -31,7 +31,7 @@ from onefold.exceptions import (
 from onefold.io._files import _OTHERS, HOMES
 from onefold.privacy import Event, Guarantee
 from onefold.tables import Schema, read_table
-from reference.foreign import OLD, Format, formats
+from reference.foreign import Format, formats
 from reference.forging import forged, npy
 from reference.hostile import damaged, deep, forgeries, repaired, zipped
 
@@ -79,13 +79,6 @@ def test_model_of_a_thousand_million_empty_stacks_is_refused(shape):
     assert "claims to hold more" in refused_in_little_memory(content)
 
 
-def test_version_0_1_model_of_a_thousand_million_stacks_is_refused():
-    content = (OLD / "kahm.onefold").read_bytes()
-    many = forged(content, lambda members, manifest: manifest.update(n_stacks=10**9))
-    assert len(many) < 3500
-    assert "claims to hold more" in refused_in_little_memory(many)
-
-
 @pytest.mark.parametrize("padding", [0, 40_000])
 def test_samples_without_features_are_refused(padding):
     """30 000 of them take no byte, and the matrix of all pairs 7 GB."""
@@ -100,14 +93,6 @@ def test_samples_without_features_are_refused(padding):
 
     content = forged(io.to_bytes(model, compact=True), change)
     refused_in_little_memory(content)
-    old = (OLD / "kahm.onefold").read_bytes()
-
-    def change_old(members, manifest):
-        members["stack0/centred.npy"] = npy(np.empty((1, 30_000, 0)))
-        members["stack0/mean.npy"] = npy(np.empty((1, 0)))
-        manifest["n_features"] = 0
-
-    refused_in_little_memory(forged(old, change_old))
 
 
 @pytest.mark.parametrize("depth", [70, 900, 20_000])

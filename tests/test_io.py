@@ -252,7 +252,6 @@ def test_flipped_byte_is_refused_or_changes_nothing(saved):
         lambda members, manifest: manifest["about"].pop("model"),
         lambda members, manifest: manifest["about"].update(n_features=63),
         lambda members, manifest: manifest["about"].update(n_features="64"),
-        lambda members, manifest: manifest["about"].update(n_stacks=1000),
         lambda members, manifest: manifest["about"]["pool"].update(n_groups=9),
         lambda members, manifest: manifest["about"]["pool"].update(unit=0.0),
         lambda members, manifest: manifest["about"]["pool"].update(factor=-1.0),

@@ -6,8 +6,6 @@ Names are imported when they are first used, so ``import onefold`` costs almost 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from onefold._base.moved import redirect_moved_modules
-
 __version__ = "0.2.0"
 
 # The one table of what is found at top level: name -> the module it is, or lives in.
@@ -89,6 +87,3 @@ else:
 def __dir__() -> list[str]:
     """List the lazy names too."""
     return sorted({*globals(), *__all__})
-
-
-redirect_moved_modules()

@@ -11,16 +11,16 @@ from onefold.exceptions import InvalidInputError
 
 def test_option_takes_spellings_value_names_and_default_from_one_line() -> None:
     parser = argparse.ArgumentParser()
-    arguments.option(parser, "--sites --owners N", "number of sites", arguments.whole, 5)
+    arguments.option(parser, "--sites --parties N", "number of sites", arguments.whole, 5)
     arguments.option(parser, "--range LOW HIGH", "smallest and largest value", float)
     arguments.option(parser, "--delta D", "delta of the guarantee", arguments.fraction, 1e-5)
     arguments.repeated(parser, "--ignore COL", "column to leave out")
     arguments.flag(parser, "--json", "print JSON")
-    args = parser.parse_args(["--owners", "3", "--range", "0", "1", "--ignore", "a", "--ignore", "b"])
+    args = parser.parse_args(["--parties", "3", "--range", "0", "1", "--ignore", "a", "--ignore", "b"])
     assert vars(args) == {"sites": 3, "range": [0.0, 1.0], "delta": 1e-5, "ignore": ["a", "b"], "json": False}
     shown = " ".join(parser.format_help().split())
     for line in (
-        "--owners N number of sites (default: 5)",
+        "--parties N number of sites (default: 5)",
         "--range LOW HIGH smallest and largest value --",
         "--delta D delta of the guarantee (default: 1e-5)",
         "--ignore COL column to leave out (repeatable)",

@@ -61,7 +61,7 @@ def test_leaving_site_changes_no_bit_of_the_other_answers(capsys) -> None:
     result = demo(capsys)
     left = result["facts"]["left"]
     assert left["exact"] is True
-    assert left["site"] == left["owner"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
+    assert left["site"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
     assert left["accuracy"] < result["facts"]["private_entry"]["accuracy"] + 0.02
 
 
@@ -108,7 +108,7 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(["left", "right"], 40)
     np.savez(tmp_path / "mine.npz", X=rng.normal(size=(80, 3)) + 5.0 * (y == "right")[:, None], y=y)
-    mine = ("--dataset", "mine", "--data-dir", str(tmp_path), "--owners", "2")  # the option of 0.1
+    mine = ("--dataset", "mine", "--data-dir", str(tmp_path), "--sites", "2")
     result = demo(capsys, *mine, "--range", "-10", "10")
     assert result["class_names"] == ["left", "right"]
     assert result["facts"]["federated"] == 1.0
@@ -122,5 +122,5 @@ def test_demo_runs_as_a_process_and_leaves_no_file(process, tmp_path: Path) -> N
     done = process("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     settings = json.loads(done.stdout)["settings"]
-    assert settings["sites"] == settings["owners"] == 2  # "owners" is the name in 0.1
+    assert settings["sites"] == 2
     assert list(tmp_path.iterdir()) == []

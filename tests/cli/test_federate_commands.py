@@ -76,7 +76,7 @@ BAD = {
     "a private key": ["federate", "add", "west", "federation/sites/south/node.key"],
     "a folder that is taken": ["federate", "add", "west", "--make", "federation/sites/south"],
     "a key that is not there": ["federate", "add", "west", "west.pub"],
-    "one owner": ["federate", "simulate", "rows.npz", "--label", "y", "--owners", "1"],
+    "one owner": ["federate", "simulate", "rows.npz", "--label", "y", "--sites", "1"],
 }
 
 
@@ -234,7 +234,7 @@ def test_status_finds_an_edited_log(here: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_simulate_compares_alone_federated_and_pooled(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--label", "y", "--ignore", "one", "--owners", "3", "--partition", "iid", "--json"]
+    options = ["--label", "y", "--ignore", "one", "--sites", "3", "--partition", "iid", "--json"]
     capsys.readouterr()
     assert main(["federate", "simulate", "rows.npz", *options]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -33,7 +33,7 @@ from onefold.federated.flower.encrypted import (
 )
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.rounding import rehearsed
-from onefold.federated.messages import Limits, Lock
+from onefold.federated.messages import Limits, QueryKey
 
 KEY = "0123456789abcdef" * 4
 
@@ -49,8 +49,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.savez("rows.npz", X=np.random.default_rng(0).random((60, 3)), y=np.arange(60) % 2)
     np.savez("one.npz", X=np.ones((1, 3)))
     np.savez("equal.npz", X=np.ones((9, 3)))
-    (tmp_path / "junk.lock").write_bytes(b"junk")
-    (tmp_path / "junk.sealed").write_bytes(b"junk")
+    (tmp_path / "junk.querykey").write_bytes(b"junk")
+    (tmp_path / "junk.encrypted").write_bytes(b"junk")
     return tmp_path
 
 
@@ -65,7 +65,8 @@ def test_largest_encrypted_query_is_within_the_limits_of_sites(setting: tuple[in
 
 QUERY = ["federate", "query", "rows.npz"]
 SEALED = [*QUERY, "--encrypted"]
-LOCK = ["federate", "lock", "q.lock", "--sites", "3", "--classes", "a", "b", "--bound", "1"]
+ELSEWHERE = [*SEALED, "--query-key", "q.querykey", "--out", "x.encrypted"]
+LOCK = ["federate", "querykey", "q.querykey", "--sites", "3", "--classes", "a", "b", "--bound", "1"]
 BAD = {
     "bits without encryption": [*QUERY, "--bits", "8"],
     "a bound without encryption": [*QUERY, "--bound", "2"],
@@ -80,8 +81,16 @@ BAD = {
     "looks without encryption": [*QUERY, "--looks", "2"],
     "public rows without encryption": [*QUERY, "--fit-on", "rows.npz"],
     "no look": [*SEALED, "--looks", "0"],
-    "a lock with looks": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--looks", "2"],
-    "a lock with public rows": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--fit-on", "rows.npz"],
+    "a lock with looks": [*ELSEWHERE, "--looks", "2"],
+    "a lock with public rows": [
+        *SEALED,
+        "--query-key",
+        "q.querykey",
+        "--out",
+        "x.encrypted",
+        "--fit-on",
+        "rows.npz",
+    ],
     "a lock of too many looks": [*LOCK, "--looks", "65"],
     "a lock without a map": LOCK[:-2],
     "a lock of two maps": [*LOCK, "--fit-on", "rows.npz", "--ignore", "y"],
@@ -92,20 +101,31 @@ BAD = {
     "a lock of an unknown measure": [*LOCK[:-2], "--fit-on", "equal.npz", "--measure", "x", "--scale", "1"],
     "a lock of a measure without its scale": [*LOCK[:-2], "--fit-on", "rows.npz", "--measure", "rms"],
     "a measure without public rows": [*LOCK, "--measure", "rms"],
-    "a lock without a sealed file": [*SEALED, "--lock", "q.lock"],
-    "a sealed file without a lock": [*SEALED, "--out", "x.sealed"],
-    "a lock with bits": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--bits", "8"],
-    "a lock with labels": [*SEALED, "--lock", "q.lock", "--out", "x.sealed", "--label", "y"],
-    "a lock of another name": ["federate", "lock", "q.txt", *LOCK[3:]],
+    "a lock without a sealed file": [*SEALED, "--query-key", "q.querykey"],
+    "a sealed file without a lock": [*SEALED, "--out", "x.encrypted"],
+    "a lock with bits": [*ELSEWHERE, "--bits", "8"],
+    "a lock with labels": [*ELSEWHERE, "--label", "y"],
+    "a lock of another name": ["federate", "querykey", "q.txt", *LOCK[3:]],
     "a lock for nobody": [*LOCK[:4], "0", *LOCK[5:]],
     "a lock for too many": [*LOCK[:4], "201", *LOCK[5:]],
     "a lock of strange bits": [*LOCK, "--bits", "7"],
     "a lock whose floor is its bound": [*LOCK, "--floor", "1"],
-    "classes twice": ["federate", "lock", "q.lock", "--sites", "3", "--classes", "a", "a", "--bound", "1"],
-    "a lock in no folder": ["federate", "lock", "nowhere/q.lock", *LOCK[3:]],
-    "nothing to open": ["federate", "open", "nowhere.sealed"],
-    "junk to open": ["federate", "open", "junk.sealed"],
-    "labels without data": ["federate", "open", "junk.sealed", "--label", "y"],
+    "classes twice": [
+        "federate",
+        "querykey",
+        "q.querykey",
+        "--sites",
+        "3",
+        "--classes",
+        "a",
+        "a",
+        "--bound",
+        "1",
+    ],
+    "a lock in no folder": ["federate", "querykey", "nowhere/q.querykey", *LOCK[3:]],
+    "nothing to open": ["federate", "decrypt", "nowhere.encrypted"],
+    "junk to open": ["federate", "decrypt", "junk.encrypted"],
+    "labels without data": ["federate", "decrypt", "junk.encrypted", "--label", "y"],
     "a key of another form": ["federate", "site", "--folder", "federation/sites/north", "--trust-key", "x"],
 }
 
@@ -132,7 +152,7 @@ def test_encrypted_query_without_sites_exits_with_code_1(
 def test_site_keeps_trusted_keys_and_encrypted_only(here: Path) -> None:
     site = SiteFolder(here / "federation/sites/north")
     start = ["federate", "site", "--folder", str(site.root), "--fit-only"]
-    assert main([*start, "--data", "rows.npz", "--label", "y", "--send-sealed-only"]) == 0
+    assert main([*start, "--data", "rows.npz", "--label", "y", "--send-encrypted-only"]) == 0
     assert site.settings.sends == "sealed-answers"
     assert site.trusted_key_ids is None
     other = KEY[::-1]
@@ -238,19 +258,19 @@ def test_few_rows_and_the_plain_map_get_more_looks(
 
 
 @pytest.fixture
-def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, Lock, bytes]:
+def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, QueryKey, bytes]:
     """A lock that the command made, with its key in ``keys``."""
     capsys.readouterr()
     assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    key = QueryKeyFile.load(here / "q.lock")
-    made = {"query_key": "q.lock", "lock": "q.lock", "key": key.key_id}
+    key = QueryKeyFile.load(here / "q.querykey")
+    made = {"query_key": "q.querykey", "key": key.key_id}
     shown = {"bits": 8, "bound": 1.0, "looks": 1, "fitted": False}
     assert told == {**made, "classes": ["a", "b"], **shown}
     return here, key.query_key, key.evaluation_keys()
 
 
-def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, Lock, bytes]) -> None:
+def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, QueryKey, bytes]) -> None:
     here, lock, keys = locked
     stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).query_key
     QueryKeyFile(stranger, lambda: keys).save(here / "mixed.querykey")
@@ -264,7 +284,7 @@ def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, L
         encrypted.ask_encrypted(server, np.zeros((1, 2)), key, 5, "somebody", 1.0, 1)
 
 
-def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> EncryptedPart:
+def sealed_part(lock: QueryKey, keys: bytes, **changes: Any) -> EncryptedPart:
     """What a server makes of two sites' answers to three rows."""
     numbers = np.array([[[5, 9], [7, 7], [-1, 3]], [[6, 8], [9, 8], [-1, 200]]])
     names = ("north", "south")
@@ -284,11 +304,11 @@ def sealed_part(lock: Lock, keys: bytes, **changes: Any) -> EncryptedPart:
 
 
 def test_encrypted_answers_are_decrypted_by_their_key_only(
-    locked: tuple[Path, Lock, bytes], capsys: pytest.CaptureFixture[str]
+    locked: tuple[Path, QueryKey, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, lock, keys = locked
-    save_answers(here / "x.sealed", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
-    assert main(["federate", "open", "x.sealed", "--keys", "keys", "--json"]) == 3
+    save_answers(here / "x.encrypted", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
+    assert main(["federate", "decrypt", "x.encrypted", "--keys", "keys", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert told["labels"] == ["a", "a", "b"] * 2
     assert told["ties"] == 2
@@ -297,12 +317,12 @@ def test_encrypted_answers_are_decrypted_by_their_key_only(
         ["west"],
         {"west": "rate-limited"},
     )
-    assert main(["federate", "open", "x.sealed", "--json"]) == 1  # no key at the usual place
-    assert main(["federate", "open", "q.lock", "--keys", "keys"]) == 2
+    assert main(["federate", "decrypt", "x.encrypted", "--json"]) == 1  # no key at the usual place
+    assert main(["federate", "decrypt", "q.querykey", "--keys", "keys"]) == 2
 
 
 @pytest.mark.parametrize("wrong", ["query", "rows", "sites", "damaged", "key"])
-def test_result_of_another_query_or_key_is_refused(locked: tuple[Path, Lock, bytes], wrong: str) -> None:
+def test_result_of_another_query_or_key_is_refused(locked: tuple[Path, QueryKey, bytes], wrong: str) -> None:
     here, lock, keys = locked
     querier = Keyring(here / "keys").find(lock.key_id)
     part = sealed_part(lock, keys)
@@ -316,20 +336,20 @@ def test_result_of_another_query_or_key_is_refused(locked: tuple[Path, Lock, byt
         decrypted(querier, ["a", "b"], [EncryptedPart(**{**vars(part), **changes.get(wrong, {})})], {})
 
 
-def test_query_key_and_answers_files_hold_no_secret(locked: tuple[Path, Lock, bytes]) -> None:
+def test_query_key_and_answers_files_hold_no_secret(locked: tuple[Path, QueryKey, bytes]) -> None:
     here, lock, keys = locked
     (path,) = (here / "keys").glob("*.key")
     secret = Keyring(here / "keys").find(lock.key_id)._secret
     part = secret[len(secret) // 2 :][:64]
     assert part in path.read_bytes()
-    assert part not in (here / "q.lock").read_bytes()
-    save_answers(here / "x.sealed", lock, [sealed_part(lock, keys)])
-    assert part not in (here / "x.sealed").read_bytes()
-    key_id, classes, (loaded,) = load_answers(here / "x.sealed")
+    assert part not in (here / "q.querykey").read_bytes()
+    save_answers(here / "x.encrypted", lock, [sealed_part(lock, keys)])
+    assert part not in (here / "x.encrypted").read_bytes()
+    key_id, classes, (loaded,) = load_answers(here / "x.encrypted")
     assert (key_id, classes, loaded.sites) == (lock.key_id, ["a", "b"], ("north", "south"))
 
 
-def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, Lock, bytes]) -> None:
+def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, QueryKey, bytes]) -> None:
     from onefold.exceptions import MessageError
     from onefold.federated.fhe.messages import EvaluationKeys, PublicKey
 
@@ -350,39 +370,20 @@ def test_query_key_fitted_to_public_rows_holds_its_map_and_looks(
     assert main([*LOCK[:-2], *fit]) == 0
     said = capsys.readouterr().out
     assert "The map is fitted to public rows; for 64 rows, 8 looks at each row: every site sends" in said
-    key = QueryKeyFile.load(here / "q.lock").query_key
+    key = QueryKeyFile.load(here / "q.querykey").query_key
     with np.load("rows.npz") as found:
         assert key.knots == rounding.fitted_knots(found["X"], "euclidean", None)
     assert (key.looks, key.floor, key.bound) == (8, key.knots[0], key.knots[-1])  # 60 rows
     assert main([*LOCK[:-2], *fit, "--measure", "rms", "--scale", "2", "--looks", "2", "--json"]) == 0
-    key = QueryKeyFile.load(here / "q.lock").query_key
+    key = QueryKeyFile.load(here / "q.querykey").query_key
     assert (key.looks, key.bound) == (2, 1.0)
-
-
-def test_file_of_one_look_at_the_plain_map_is_that_of_earlier_versions(here: Path) -> None:
-    """Old programs read it, and old files are one look at the plain map."""
-    from onefold._base.frames import unpack_frame
-    from onefold.federated.messages import to_parts
-
-    assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
-    header, _ = unpack_frame((here / "q.lock").read_bytes(), 2**30)
-    assert header["format"] == 1
-    key = QueryKeyFile.load(here / "q.lock").query_key
-    assert not {"looks", "knots"} & set(to_parts(key)[0])
-    save_answers(here / "x.sealed", key, [])
-    header, _ = unpack_frame((here / "x.sealed").read_bytes(), 2**20)
-    assert (header["format"], "looks" in header) == (1, False)
-    assert main([*LOCK, "--looks", "2", "--keys", "keys", "--json"]) == 0
-    header, _ = unpack_frame((here / "q.lock").read_bytes(), 2**30)
-    assert header["format"] == 2  # which they refuse in one line
-    assert QueryKeyFile.load(here / "q.lock").query_key.looks == 2
 
 
 def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*LOCK, "--looks", "3", "--keys", "keys", "--json"]) == 0
-    file = QueryKeyFile.load(here / "q.lock")
+    file = QueryKeyFile.load(here / "q.querykey")
     key, map_ = file.query_key, MeasureMap(8, 1.0, looks=3)
     measures = np.array([[[0.5, 0.5005], [0.3, 0.3], [0.9, 0.1]], [[0.6, 0.5016], [0.4, 0.3], [0.8, 0.2]]])
     once = clear_argmin(MeasureMap(8).numbers(measures.reshape(-1, 2)).reshape(2, 3, 2))
@@ -394,9 +395,9 @@ def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
     ]
     content = to_bytes(Server(file.evaluation_keys()).aggregate(messages))
     part = EncryptedPart("q", 3, names, {}, names, content, 3)
-    save_answers(here / "x.sealed", key, [part])
+    save_answers(here / "x.encrypted", key, [part])
     capsys.readouterr()
-    assert main(["federate", "open", "x.sealed", "--keys", "keys", "--json"]) == 0
+    assert main(["federate", "decrypt", "x.encrypted", "--keys", "keys", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["labels"], told["ties"], told["looks"]) == (["a", "a", "b"], 1, 3)
     querier = Keyring(here / "keys").find(key.key_id)
@@ -409,14 +410,6 @@ def test_file_of_answers_with_impossible_looks_is_refused(here: Path, looks: Any
     from onefold._base.frames import pack_frame
 
     header = {"kind": "sealed", "format": 2, "key_id": KEY, "classes": ["a"], "parts": [], "looks": looks}
-    (here / "x.sealed").write_bytes(pack_frame(header, {"content": np.zeros(0, dtype=np.uint8)}))
-    with pytest.raises(FileFormatError, match=r"x\.sealed"):
-        load_answers(here / "x.sealed")
-
-
-def test_sites_of_an_earlier_version_are_told_how_to_be_asked(locked: tuple[Path, Lock, bytes]) -> None:
-    _, lock, _ = locked
-    refused = {"north": "malformed", "south": "malformed"}
-    assert "--looks" not in encrypted._why_nothing(tuple(refused), refused, lock)
-    said = encrypted._why_nothing(tuple(refused), refused, replace(lock, looks=4))
-    assert said.endswith("take one look at a plain map: --looks 1 --bound B")
+    (here / "x.encrypted").write_bytes(pack_frame(header, {"content": np.zeros(0, dtype=np.uint8)}))
+    with pytest.raises(FileFormatError, match=r"x\.encrypted"):
+        load_answers(here / "x.encrypted")

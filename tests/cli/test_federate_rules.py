@@ -175,7 +175,7 @@ def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     monkeypatch.chdir(tmp_path)
     write("rows.csv", *rows(400, 0))
     write("held_out.csv", *rows(60, 1))
-    base = ["federate", "simulate", "rows.csv", "--label", "kind", "--owners", "8", "--partition", "iid"]
+    base = ["federate", "simulate", "rows.csv", "--label", "kind", "--sites", "8", "--partition", "iid"]
     base += ["--liars", "2", "--lie", "flipped", "--json"]
     found = {}
     for rule, options in {
@@ -191,7 +191,7 @@ def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     assert found["min"]["federated"] < found["min"]["honest"] - 0.04
     assert all(found[rule]["federated"] > 0.97 for rule in ("trimmed", "checked", "weighted"))
     assert main([*base, "--rule", "weighted"]) == 2
-    assert main([*base, "--owners", "2"]) == 2
+    assert main([*base, "--sites", "2"]) == 2
     capsys.readouterr()
     assert main([*base[:-1], "--rule", "checked"]) == 0
     assert "the same with 2 lying sites: flipped" in capsys.readouterr().out

@@ -21,10 +21,10 @@ from onefold.federated.messages import (
     Failure,
     FailureCode,
     Limits,
-    Lock,
     ModelParcel,
     Profile,
     Query,
+    QueryKey,
     Refusal,
     SealedAnswers,
     SealedResult,
@@ -57,8 +57,8 @@ def examples() -> list[messages.Message]:
         Failure("q-1", "north", FailureCode.INTERNAL),
         with_schema(),
         Refusal("north", "other-schema: field 'age'"),
-        Lock(DIGEST, ("ja", "nein"), 8, 2.5, 1.0, 0.5, b"a key"),
-        Lock(DIGEST, (1, 2), 8, 2.5, 1.0, 0.5, b"a key", looks=4, knots=(0.5, 0.75, 2.5)),
+        QueryKey(DIGEST, ("ja", "nein"), 8, 2.5, 1.0, 0.5, b"a key"),
+        QueryKey(DIGEST, (1, 2), 8, 2.5, 1.0, 0.5, b"a key", looks=4, knots=(0.5, 0.75, 2.5)),
         SealedAnswers("q-1", "north", b"\x00\xff"),
         SealedResult("q-1", ("north", "south"), b"\x00\xff"),
     ]
@@ -421,30 +421,32 @@ def test_the_bytes_of_a_message_are_fixed() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Lock("short", (1, 2), 8, 1.0, 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 1), 8, 1.0, 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 0, 1.0, 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), True, 1.0, 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 0.0, 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, float("nan"), 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, float("inf"), 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, "1", 1.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=0),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=65),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=True),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0,)),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, 0.5)),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 2.0, 0.0, b"k", knots=(0.0, 1.0)),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, 0.5, 0.5, 1.0)),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, float("nan"), 1.0)),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots="01"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=tuple(np.linspace(0, 1, 258).tolist())),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b""),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 0.0, 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, float("nan"), 0.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, 1.0, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, -0.1, b"k"),
-        lambda: Lock(DIGEST, (1, 2), 8, 1.0, 1.0, False, b"k"),
+        lambda: QueryKey("short", (1, 2), 8, 1.0, 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 1), 8, 1.0, 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 0, 1.0, 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), True, 1.0, 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 0.0, 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, float("nan"), 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, float("inf"), 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, "1", 1.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=0),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=65),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", looks=True),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0,)),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, 0.5)),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 2.0, 0.0, b"k", knots=(0.0, 1.0)),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, 0.5, 0.5, 1.0)),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=(0.0, float("nan"), 1.0)),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots="01"),
+        lambda: QueryKey(
+            DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b"k", knots=tuple(np.linspace(0, 1, 258).tolist())
+        ),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 0.0, b""),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 0.0, 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, float("nan"), 0.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, 1.0, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, -0.1, b"k"),
+        lambda: QueryKey(DIGEST, (1, 2), 8, 1.0, 1.0, False, b"k"),
         lambda: SealedAnswers("q", "../x", b"k"),
         lambda: SealedAnswers("q", "north", "text"),
         lambda: SealedResult("q", (), b"k"),
@@ -462,15 +464,12 @@ def test_malformed_encrypted_message_is_refused(make) -> None:
 SUM = "0123456789abcdef"
 
 
-def test_profile_without_a_schema_is_written_as_before() -> None:
-    """Servers and sites without schemas read it: they refuse a header with fields they do not know."""
+def test_every_field_of_a_message_is_told() -> None:
     header, _ = to_parts(Profile("north", (1, 2), "rms", 1.0, 3, None, DIGEST))
-    assert "schema" not in header
-    assert "schema_fields" not in header
-    without_columns = {name: value for name, value in header.items() if name != "columns"}
-    for old in (header, without_columns):
-        read = from_parts(old, {})
-        assert (read.schema, read.schema_fields) == (None, ())
+    assert from_parts(header, {}).schema is None
+    for name in set(header):
+        with pytest.raises(MessageError):
+            from_parts({key: value for key, value in header.items() if key != name}, {})
 
 
 @settings(max_examples=200)

@@ -31,9 +31,8 @@ from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
 from reference.foreign_sums import keys_and_sums
 
-__all__ = ["OLD", "Format", "formats"]
+__all__ = ["Format", "formats"]
 
-OLD = Path(__file__).parents[1] / "data_0_1"
 rng = np.random.default_rng(5)
 X = np.vstack([rng.normal(0.3, 0.1, (12, 3)), rng.normal(0.7, 0.1, (12, 3))])
 Y = np.repeat([0, 1], 12)
@@ -60,7 +59,7 @@ def formats() -> list[Format]:
     """Every format, smallest things first in each."""
     around = keys_and_sums(Schema(FIELDS), plain.Query("q1", X[:4]))
     sums = [Format(*sample) for sample in around]
-    return [*_models(), *_old(), *_others(), *_messages(), *sums, *_texts(), *_tables()]
+    return [*_models(), *_others(), *_messages(), *sums, *_texts(), *_tables()]
 
 
 # --- models and what is kept beside them ------------------------------------------------------------------
@@ -147,15 +146,6 @@ def _saved(thing: Any) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         thing.save(Path(folder) / "file")
         return (Path(folder) / "file").read_bytes()
-
-
-def _old() -> list[Format]:
-    return [
-        Format(f"version 0.1 {path.stem}", path.read_bytes(), _load)
-        for path in sorted(OLD.iterdir())
-        if path.suffix in (".onefold", ".npz") or path.name == "ledger.json"
-        if path.stat().st_size < 40_000
-    ]
 
 
 def _others() -> list[Format]:

@@ -15,9 +15,7 @@ description of that in its own under a name, and its arrays under the same name 
 The format number
 -----------------
 ``FORMAT`` is the layout of the container. Raise it when a program of the last version would misread a new
-file; a new kind, or a new entry of ``about``, needs no new number as long as readers can do without it. To
-raise it, keep the reading of the last layout at the end of this file, and add a few files of it to
-``tests/data_0_1`` or beside it: every file of an earlier version must load.
+file; a new kind, or a new entry of ``about``, needs no new number as long as readers can do without it.
 """
 
 import hashlib
@@ -156,8 +154,6 @@ def read_archive(
 ) -> tuple[About, Arrays]:
     """Read an archive of a kind; anything else is refused with one line.
 
-    Files of version 0.1 are read as if they had been written in this format.
-
     Parameters
     ----------
     source : path or bytes
@@ -191,25 +187,16 @@ def read_archive(
     """
     with _opened(source, kind) as file:
         manifest, archive = _manifest(file)
-        if archive is None:
-            found, about, arrays = _read_old(file)
-            if wanted is not None:
-                arrays = {name: array for name, array in arrays.items() if wanted(name)}
-        else:
-            found, about = manifest["kind"], manifest["about"]
-        if found != kind:
-            raise FileFormatError(f"it holds a {found[:LONGEST_KIND]}, not a {kind}")
-        if archive is not None:
-            arrays = _read_arrays(archive, manifest["sums"], wanted)
-        return about, arrays
+        if manifest["kind"] != kind:
+            raise FileFormatError(f"it holds a {manifest['kind'][:LONGEST_KIND]}, not a {kind}")
+        return manifest["about"], _read_arrays(archive, manifest["sums"], wanted)
 
 
 def kind_of(source: Source) -> str | None:
     """Return the kind of thing a file or its content holds; None if it is no archive of this package."""
     try:
         with _opened(source, "") as file:
-            manifest, archive = _manifest(file)
-            return str(_read_old(file)[0] if archive is None else manifest["kind"])
+            return str(_manifest(file)[0]["kind"])
     except InvalidInputError:
         return None
 
@@ -233,14 +220,11 @@ def _opened(source: Source, kind: str) -> Iterator[IO[bytes]]:
         raise FileFormatError(f"{where}not a {kind} file, or damaged") from None
 
 
-def _manifest(file: IO[bytes]) -> tuple[dict[str, Any], StoredZip | None]:
-    """Return the manifest and the members of an archive; ({}, None) for a file of version 0.1."""
-    first = file.read(1)
-    if first == b"{":  # a ledger of version 0.1
-        return {}, None
+def _manifest(file: IO[bytes]) -> tuple[dict[str, Any], StoredZip]:
+    """Return the manifest and the members of an archive."""
     archive = StoredZip(file)
     if MANIFEST not in archive.names:
-        return {}, None
+        raise FileFormatError("not a file of onefold")
     if archive.size(MANIFEST) > LARGEST_MANIFEST:
         raise FileFormatError("its manifest is too large")
     text = archive.read(MANIFEST).tobytes()
@@ -248,8 +232,6 @@ def _manifest(file: IO[bytes]) -> tuple[dict[str, Any], StoredZip | None]:
         raise FileFormatError("damaged: the manifest does not match its checksum")
     manifest = parse_json(text)
     number = manifest["format"]
-    if type(number) is int and number == 1:
-        return {}, None
     if type(number) is not int or number != FORMAT:
         told = number if type(number) is int and abs(number) < 10**6 else "unknown"
         raise FileFormatError(f"it has format {told}, this version of onefold reads format {FORMAT}")
@@ -323,99 +305,3 @@ def part(name: str, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) ->
     prefix = f"{name}/"
     found = {key[len(prefix) :]: array for key, array in arrays.items() if key.startswith(prefix)}
     return inner, found
-
-
-# --- files of version 0.1, read as if they had been written as archives of today --------------------------
-#
-# Version 0.1 had four layouts, all called format 1 (ledgers: 2) within their kind:
-#
-# * models: a zip of arrays and ``manifest.json``, which describes the model beside its own entries;
-# * moments: a numpy ``.npz`` with the description as a text in an array ``about``;
-# * sources and transfer classifiers: a zip of ``about.json`` and of members that are arrays or whole files of
-#   the other kinds;
-# * ledgers: JSON with a digest.
-
-Old = tuple[str, dict[str, Any], Arrays]
-MOMENTS = "onefold moments"
-MOST_NESTED = 3  # a model in a source in a transfer classifier
-
-
-def _read_old(file: IO[bytes], depth: int = 0) -> Old:
-    """Return kind, description and arrays of a file of version 0.1; anything else is refused."""
-    file.seek(0)
-    if file.read(1) == b"{":
-        file.seek(0)
-        return _read_ledger(file.read())
-    archive = StoredZip(file)
-    if "manifest.json" in archive.names:
-        return _read_model(archive)
-    if "about.npy" in archive.names:
-        return _read_moments(archive)
-    if "about.json" in archive.names and depth < MOST_NESTED:
-        return _read_transfer(archive, depth)
-    raise FileFormatError("not a file of onefold")
-
-
-def _read_model(archive: StoredZip) -> Old:
-    manifest = _described(archive, "manifest.json")
-    if manifest.pop("format") != 1:
-        raise FileFormatError("it has another format than it should have")
-    sums = manifest.pop("sums")
-    arrays = {
-        name.removesuffix(".npy"): parse_array(name, _checked(archive, name, total), archive.n_bytes)
-        for name, total in sums.items()
-    }
-    return "model", manifest, arrays
-
-
-def _read_moments(archive: StoredZip) -> Old:
-    arrays = {
-        name.removesuffix(".npy"): parse_array(name, archive.read(name), archive.n_bytes)
-        for name in archive.names
-    }
-    about = parse_json(str(arrays.pop("about")))
-    if (about.pop("kind"), about.pop("format")) != (MOMENTS, 1):
-        raise FileFormatError("not a file of moments")
-    return "private moments", about, arrays
-
-
-def _read_transfer(archive: StoredZip, depth: int) -> Old:
-    header = _described(archive, "about.json")
-    if header["format"] != 1:
-        raise FileFormatError("it has another format than it should have")
-    about: dict[str, Any] = dict(header["about"])
-    arrays: Arrays = {}
-    for name, total in header["sums"].items():
-        content = _checked(archive, name, total)
-        if content[:6].tobytes() == np.lib.format.MAGIC_PREFIX:
-            arrays[name] = parse_array(name, content, archive.n_bytes)
-        else:
-            _, about[name], inner = _read_old(io.BytesIO(content.tobytes()), depth + 1)
-            arrays |= {f"{name}/{key}": array for key, array in inner.items()}
-    return str(header["kind"]), about, arrays
-
-
-def _read_ledger(written: bytes) -> Old:
-    plain = parse_json(written)
-    if not isinstance(plain, dict) or plain.get("format") != 2:
-        raise FileFormatError("not a ledger of format 2")
-    told = plain.pop("digest", None)
-    if told != hashlib.sha256(json.dumps(plain, sort_keys=True, allow_nan=False).encode()).hexdigest():
-        raise FileFormatError("this ledger was changed by something other than onefold")
-    del plain["format"]
-    return "ledger", plain, {}
-
-
-def _described(archive: StoredZip, name: str) -> dict[str, Any]:
-    text = archive.read(name).tobytes()
-    if hashlib.sha256(text).hexdigest().encode() != archive.comment:
-        raise FileFormatError("damaged: the description does not match its checksum")
-    described: dict[str, Any] = parse_json(text)
-    return described
-
-
-def _checked(archive: StoredZip, name: str, total: str) -> NDArray[np.uint8]:
-    content = archive.read(name)
-    if hashlib.sha256(content.data).hexdigest() != total:
-        raise FileFormatError(f"damaged: {name} does not match its checksum")
-    return content

@@ -26,7 +26,7 @@ from onefold.exceptions import InvalidInputError
 def option(parser: Any, names: str, about: str, kind: Any = None, default: Any = None, **more: Any) -> None:
     """Declare an option that takes a value.
 
-    ``names`` are the spellings of the option, then what stands for its value: ``"--sites --owners N"``, or
+    ``names`` are the spellings of the option, then what stands for its value: ``"--sites N"``, or
     ``"--range LOW HIGH"`` for two values. The help line ends with the default, if there is one.
     """
     words = names.split()
@@ -208,8 +208,8 @@ def add_ignore(parser: Any, what: str = "column to leave out") -> None:
 
 
 def add_sites(parser: Any) -> None:
-    """The number of sites in a simulation; version 0.1 called them owners."""
-    option(parser, "--sites --owners N", "number of sites", whole, 5)
+    """The number of sites in a simulation."""
+    option(parser, "--sites N", "number of sites", whole, 5)
 
 
 def add_output_options(parser: Any, *, quiet: bool = True) -> None:

@@ -85,7 +85,6 @@ def run(args: argparse.Namespace) -> int:
         with busy("drawing", quiet=False):
             words += ["", reports.written(args.report, of_comparison(study))]
     result = study.to_dict()
-    result["settings"]["owners"] = args.sites  # the name that version 0.1 gave to "sites"
     show(result, words, as_json=args.json)
     return 0
 
@@ -304,5 +303,5 @@ def _facts(result: Simulation, noisy: Private, moments: Private, leaving: Leavin
         "federated_guarantee": None,
         "private_entry": {"accuracy": noisy.accuracy, "guarantee": noisy.guarantee.to_dict()},
         "private_record": {"accuracy": moments.accuracy, "guarantee": moments.guarantee.to_dict()},
-        "left": {"site": gone, "owner": gone, "accuracy": leaving.accuracy, "exact": leaving.exact},
+        "left": {"site": gone, "accuracy": leaving.accuracy, "exact": leaving.exact},
     }

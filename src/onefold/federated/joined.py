@@ -446,13 +446,12 @@ class Offset:
             The arrays.
         """
         agreed = self.agreement
-        longest = [] if agreed.longest == 1.0 else [agreed.longest]  # which readers of before do not know
         return {
             "offset_classes": np.asarray(agreed.classes),
             "offset_weights": self.scores.weights,
             "offset_constants": self.scores.offsets,
             "offset_numbers": np.array(
-                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, *longest]
+                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, agreed.longest]
             ),
         }
 
@@ -475,14 +474,14 @@ class Offset:
             raise InvalidInputError("the offset in this file does not fit together")
         classes, weights, constants, numbers = (arrays[name] for name in names)
         if (
-            numbers.shape not in ((4,), (5,))
+            numbers.shape != (5,)
             or weights.ndim != 2
             or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
             or not classes.ndim == constants.ndim == 1
             or not weights.shape[1] == len(classes) == len(constants)
         ):
             raise InvalidInputError("the offset in this file does not fit together")
-        weight, radius, directions, seed, longest = (float(number) for number in (*numbers, 1.0)[:5])
+        weight, radius, directions, seed, longest = (float(number) for number in numbers)
         if (
             not 0.0 < weight < math.inf
             or not 0.0 < radius < math.inf

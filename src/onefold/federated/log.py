@@ -24,7 +24,7 @@ from onefold._base.files import append_at, file_lock, sync_file, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
 from onefold.federated.messages import check_name, is_text
 
-__all__ = ["Entry", "LogEntry", "MembershipEvent", "MembershipLog", "SiteEvent", "SiteLog"]
+__all__ = ["LogEntry", "MembershipEvent", "MembershipLog", "SiteEvent", "SiteLog"]
 
 FIRST = "0" * 64  # what the first line names as the sum of the line before it
 LONGEST_LIST = 10_000
@@ -86,9 +86,6 @@ class LogEntry:
     facts: dict[str, Any]
     previous: str
     sum: str
-
-
-Entry = LogEntry  # the name of version 0.1
 
 
 class MembershipLog:

@@ -157,8 +157,6 @@ def _named(extras: Mapping[str, AnyArray] | None) -> Arrays:
 def load(path: str | os.PathLike[str]) -> Any:
     """Read what :func:`save` wrote; a damaged, foreign or newer file is refused.
 
-    Files of version 0.1 are read too.
-
     Parameters
     ----------
     path : path

@@ -34,7 +34,7 @@ from onefold.models import (
 from onefold.models.compose import Regression
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.models.pool import Pool, Stack
-from onefold.models.preparation import PUBLIC, Preparation, Settings
+from onefold.models.preparation import Preparation, Settings
 from onefold.models.probability import Beliefs, LeftOut
 from onefold.privacy import Guarantee
 from onefold.tables import Schema
@@ -242,7 +242,7 @@ def from_parts(
 
 
 def _made(about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None) -> Any:
-    model = _build(about["model"], about)
+    model = _build(about["model"])
     # Every feature has a number in some array, whatever the kind of model.
     claimed(about["n_features"], sum(array.size for array in arrays.values()), least=1)
     if isinstance(model, FoldingRegressor):
@@ -276,30 +276,18 @@ def _below(prefix: str, arrays: Mapping[str, AnyArray]) -> Arrays:
     return {name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _build(description: dict[str, Any], about: Mapping[str, Any]) -> Any:
+def _build(description: dict[str, Any]) -> Any:
     """Return the model with these parameters, not fitted."""
     kind = MODELS.get(description["class"])
     if kind is None:
         raise FileFormatError("it holds a kind of model this version does not know")
     values = description["parameters"].items()
-    model = kind(
-        **{name: _build(value, about) if isinstance(value, dict) else value for name, value in values}
-    )
-    own, written = model.get_params(deep=False), description["parameters"]
-    # Files written before there was a choice hold what was the only one then.
-    if "regularisation" in own and "regularisation" not in written:
-        model.regularisation = "documented"
-    if "preparation" in own and "preparation" not in written:
-        model.preparation = None
-        if own.get("estimator", model) is None and "schema" not in about:
-            model.estimator = WideKAHM(regularisation="documented")
-    return model
+    return kind(**{name: _build(value) if isinstance(value, dict) else value for name, value in values})
 
 
 def _restore_settings(model: ClassModels, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
-    """What a fit settled; files written before there was anything to settle have no such part."""
-    found = about.get("settings", {"batch_size": PUBLIC.batch_size, "regularisation": PUBLIC.regularisation})
-    preparation = None
+    """What a fit settled."""
+    found, preparation = about["settings"], None
     if PREPARATION + "scale" in arrays:
         preparation = Preparation(arrays[PREPARATION + "location"], arrays[PREPARATION + "scale"])
         if len(preparation.scale) != about["n_features"]:
@@ -315,7 +303,7 @@ def _restore_pool(
     model: Any, about: Mapping[str, Any], arrays: Mapping[str, AnyArray], largest_machine: int | None
 ) -> None:
     family, pool = _family_of(model), about["pool"]
-    states = _separated(arrays) if "n_stacks" not in about else _separated_of_0_1(arrays, about["n_stacks"])
+    states = _separated(arrays)
     sizes = [state["centred"].shape[1] for state in states if "centred" in state]
     if largest_machine is not None and max(sizes, default=0) > largest_machine:
         raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
@@ -331,7 +319,7 @@ def _restore_pool(
     def restored(state: Arrays) -> Stack:
         return family.stack_from_state(state, pool["factor"])
 
-    if about.get("compact", True):  # as files of version 0.1 are: every machine is fitted again
+    if about["compact"]:  # every machine is fitted again
         stacks = run_parallel(restored, states, model.n_jobs, "loading", show_progress=None)
     else:
         stacks = [restored(state) for state in states]
@@ -363,7 +351,7 @@ def _restore_head(model: Any, n_features: int, arrays: Mapping[str, AnyArray]) -
 
 
 def _restore_beliefs(model: Any, n_features: int, arrays: Mapping[str, AnyArray]) -> None:
-    """How distances become probabilities; files of version 0.1 do not know."""
+    """How distances become probabilities, where the file tells it."""
     state = {name[len(BELIEFS) :]: array for name, array in arrays.items() if name.startswith(BELIEFS)}
     if state:
         beliefs = Beliefs.from_state(state, len(model.classes_))
@@ -385,19 +373,6 @@ def _separated(arrays: Mapping[str, AnyArray]) -> list[Arrays]:
                 start = end
         if start != len(joined):
             raise FileFormatError("damaged: its arrays do not fit their shapes")
-    return states
-
-
-def _separated_of_0_1(arrays: Mapping[str, AnyArray], n_stacks: int) -> list[Arrays]:
-    """Return the arrays of each stack of a file of version 0.1, where each was a member of its own."""
-    states: list[Arrays] = [{} for _ in range(claimed(n_stacks, len(arrays), least=1))]
-    numbers = {f"stack{index}": index for index in range(n_stacks)}
-    for name, array in arrays.items():
-        stack, _, inner = name.partition("/")
-        if stack in numbers:
-            states[numbers[stack]][inner] = array
-    if not all(states):
-        raise FileFormatError("damaged: a part of the model is missing")
     return states
 
 

@@ -71,7 +71,7 @@ class RowDescription:
         return np.asarray(self.classifier.classes_)
 
     def within(self, axes: Floats) -> Floats | None:
-        """Return the covariance inside a class along axes; files of version 0.1 do not have it."""
+        """Return the covariance inside a class along axes, if the rows had any spread."""
         if self.spread is None or not (self.spread.any() or self.rest):
             return None
         seen = self.spread @ axes

@@ -32,8 +32,8 @@ from onefold.transfer._learners import (
     Projection,
     TargetModel,
 )
-from onefold.transfer._pool import OF_TARGET, PRIOR, THREE
-from onefold.transfer.alignment import PROCRUSTES, Affine, DescriptionView, MeansView, View, Way, ways_to
+from onefold.transfer._pool import OF_TARGET, PRIOR
+from onefold.transfer.alignment import PROCRUSTES, DescriptionView, MeansView, View, Way, ways_to
 
 if TYPE_CHECKING:
     from onefold.transfer.classifier import TransferClassifier
@@ -280,7 +280,7 @@ def _classifier_from(
     known = all(np.array_equal(classes, source.classes_) for source in sources)
     if classes.ndim != 1 or not len(classes) or not known:
         raise FileFormatError("its classes are not those of its source")
-    schema, (accuracy, majority) = _restore_schema(about), about.get("held_out", (None, None))
+    schema, (accuracy, majority) = _restore_schema(about), about["held_out"]
     if schema is not None and schema.width != width:
         raise FileFormatError(MISFIT)
     ways = ways_to(sources, to_source)
@@ -322,27 +322,21 @@ def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
     for expert in strategy.experts:
         _add_model(parts, expert.name, expert.model, compact)
     parts.about["flags"] = {
-        "own_rows": strategy.own is None,
+        "own_way": strategy.own,
         "experts": [expert.name for expert in strategy.experts],
-        "placed": [expert.way is not None for expert in strategy.experts],
+        "kinds": [expert.kind for expert in strategy.experts],
+        "ways": [expert.way for expert in strategy.experts],
         "gain": strategy.gain,
     }
-    if len(strategy.ways) > 1:  # which source each expert belongs to; files of one source are as ever
-        parts.about["flags"] |= {
-            "own_way": strategy.own,
-            "kinds": [expert.kind for expert in strategy.experts],
-            "ways": [expert.way for expert in strategy.experts],
-        }
 
 
 def _default_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Default:
     flags = parts.about["flags"]
-    if "experts" not in flags:
-        return _three_experts_from(parts, ways, n_classes)
-    names, places, own = tuple(flags["experts"]), _places(flags, len(ways)), None
-    if not flags["own_rows"]:
-        own = claimed(flags.get("own_way", 0), len(ways) - 1)
-    kinds = tuple(flags.get("kinds", names))
+    names, kinds = tuple(flags["experts"]), tuple(flags["kinds"])
+    own, *places = (
+        None if place is None else claimed(place, len(ways) - 1)
+        for place in (flags["own_way"], *flags["ways"])
+    )
     if not set(OF_TARGET) <= set(kinds) <= set(PRIOR) or len(set(names)) < len(names):
         raise FileFormatError(MISFIT)
     scales = parts.array("scales", len(names), least=POSITIVE)
@@ -356,34 +350,6 @@ def _default_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Defaul
     )
     present = parts.positions("default/present", n_classes)
     return Default(ways, own, experts, n_classes, present, float(flags["gain"]))
-
-
-def _places(flags: About, n_ways: int) -> list[int | None]:
-    """Read by which way each expert sees rows."""
-    if "ways" not in flags:
-        return [0 if placed else None for placed in flags["placed"]]
-    return [None if place is None else claimed(place, n_ways - 1) for place in flags["ways"]]
-
-
-def _three_experts_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Default:
-    """Read the default strategy of version 0.1: a source that was switched off has no weight."""
-    flags, way = parts.about["flags"], ways[0]
-    scales = parts.array("scales", len(THREE), least=POSITIVE).tolist()
-    weights = parts.array("weights", len(THREE), least=0.0).tolist()
-    models: list[TargetModel | None] = [_model_from(parts, "target", "target", n_classes, way), None, None]
-    if flags["mapping"]:
-        models[1] = _model_from(parts, "mapping", "mapping", n_classes, way)
-    if flags["view"] is not None:
-        if way.source is None:
-            raise FileFormatError(MISFIT)
-        models[2] = _view_from(parts, str(flags["view"]), way.source.description_)
-    places, alone = (None, None, 0 if flags["view_placed"] else None), (1.0, 0.0, 0.0)
-    numbers = zip(THREE, THREE, models, places, scales, weights, alone, strict=True)
-    experts = tuple(
-        Expert(name, kind, model, *rest) for name, kind, model, *rest in numbers if model is not None
-    )
-    own, everything = None if flags["own_rows"] else 0, np.arange(n_classes)
-    return Default(ways, own, experts, n_classes, everything, float(flags["gain"]))
 
 
 def _add_documented(parts: Parts, strategy: Documented, compact: bool) -> None:
@@ -427,20 +393,15 @@ def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> No
         parts.add_arrays(name, present=model.present, **arrays)
     elif isinstance(model, MeansView):
         arrays = {"centres": model.centres, "variances": model.variances}
-        parts.add_arrays(_view_name(name), **vars(model.projection), **arrays)
+        parts.add_arrays(f"{name}, view", **vars(model.projection), **arrays)
     # The source itself is in the file already.
-
-
-def _view_name(name: str) -> str:
-    """Where the arrays of a source that is asked are: a single source's have had this name from the first."""
-    return "view" if name == "source" else f"{name}, view"
 
 
 def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) -> TargetModel:
     if kind == "source":
         if way.source is None:
             raise FileFormatError(MISFIT)
-        return _view_from(parts, "as it is", way.source.description_, _view_name(name))
+        return _view_from(parts, f"{name}, view", way.source.description_)
     present = parts.positions(f"{name}/present", n_classes)
     if kind == "least squares":
         weights = parts.array(f"{name}/weights", None, n_classes)
@@ -461,19 +422,14 @@ def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) ->
     return GaussianModel(projection, mixture, present)
 
 
-def _view_from(parts: Parts, name: str, described: Description, under: str = "view") -> View:
-    """Read how the source is asked: as it is, by turned means, or, in version 0.1, after an alignment."""
-    count, width = described.means.shape
-    if f"{under}/centres" in parts.arrays:
-        projection = parts.projection(under)
-        size = projection.axes.shape[1]
-        variances = parts.array(f"{under}/variances", size, least=POSITIVE)
-        return MeansView(name, projection, parts.array(f"{under}/centres", count, size), variances)
-    if f"{under}/before" not in parts.arrays:
-        return DescriptionView(name, described, None)
-    matrix = parts.array(f"{under}/matrix", width, width) if f"{under}/matrix" in parts.arrays else None
-    ends = (parts.array(f"{under}/{end}", width) for end in ("before", "after"))
-    return DescriptionView(name, described, Affine(matrix, *ends))
+def _view_from(parts: Parts, under: str, described: Description) -> View:
+    """Read how the source is asked: as it is, or by turned means."""
+    if f"{under}/centres" not in parts.arrays:
+        return DescriptionView(described)
+    projection = parts.projection(under)
+    size = projection.axes.shape[1]
+    variances = parts.array(f"{under}/variances", size, least=POSITIVE)
+    return MeansView(projection, parts.array(f"{under}/centres", len(described.means), size), variances)
 
 
 # --- schemas, where rows are those of a table -------------------------------------------------------------

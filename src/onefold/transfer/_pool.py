@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from onefold._base.arrays import Array, Floats, Index, Labels, Mask
 
-THREE = ("target", "mapping", "source")  # the experts of (87), and of the default in files of version 0.1
+THREE = ("target", "mapping", "source")  # the experts of (87)
 PRIOR = {  # weight of each expert before a label is seen
     "target": 0.3,
     "least squares": 0.05,

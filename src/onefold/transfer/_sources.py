@@ -103,7 +103,7 @@ class Sources:
     def _view(self, place: int, codes: Index) -> TargetModel:
         described = _described(self.ways[place])
         if not self.ways[place].turns:
-            return DescriptionView("as it is", described, None)
+            return DescriptionView(described)
         projection = project(self.placed[place])
         return turned_view(described, projection(self.placed[place]), codes, projection)
 

@@ -1,4 +1,4 @@
-"""From a target to a source: the way of its rows, alignments of both, and views of what the source knows."""
+"""From a target to a source: the way of its rows, an alignment, and views of what the source knows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ import numpy as np
 
 from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
-from onefold.transfer._description import Description, MomentDescription, covariance_of, leading_directions
+from onefold.transfer._description import Description, covariance_of, leading_directions
 from onefold.transfer._learners import Projection
 
 if TYPE_CHECKING:
     from onefold.transfer.source import PrivateSource
 
-__all__ = ["Affine", "coral", "mapped_rows", "overall_mean", "procrustes", "shift", "subspace_alignment"]
+__all__ = ["mapped_rows", "overall_mean", "procrustes", "subspace_alignment"]
 
 PROCRUSTES = "procrustes"  # to_source: use nothing of the source but the shape that its class means form
 SMALLEST = 0.05  # least variance or eigenvalue that is divided by, in units of the mean one
@@ -44,18 +44,6 @@ def subspace_alignment(subspace: Floats, rows: Array) -> Floats:
     return np.asarray(subspace[:n_st].T @ own)
 
 
-class Affine:
-    """A map of rows: x -> (x - before) matrix^T + after."""
-
-    def __init__(self, matrix: Floats | None, before: Floats, after: Floats) -> None:
-        self.matrix, self.before, self.after = matrix, before, after
-
-    def __call__(self, rows: Array) -> Array:
-        """Map rows."""
-        moved = rows - self.before
-        return np.asarray((moved if self.matrix is None else moved @ self.matrix.T) + self.after)
-
-
 def mapped_rows(to_source: Any, rows: Array) -> Array:
     """Take rows through a user's map: something with ``transform``, or a function of a table of rows."""
     try:
@@ -75,24 +63,6 @@ def overall_mean(description: Description) -> Floats:
     return np.asarray(description.counts @ description.means / description.counts.sum())
 
 
-def shift(description: Description, rows: Array) -> Affine:
-    """Move rows so that their mean is the source's."""
-    return Affine(None, rows.mean(axis=0, dtype=np.float64), overall_mean(description))
-
-
-def coral(description: MomentDescription, rows: Array) -> Affine:
-    """Give rows the source's mean and correlations: whitened by their own, coloured by the source's.
-
-    Both covariances have their smallest eigenvalues raised, so that no direction is blown up.
-    """
-    centre, means = overall_mean(description), description.means
-    shares = description.counts / description.counts.sum()
-    between = (means - centre).T @ ((means - centre) * shares[:, None])
-    theirs = np.tensordot(shares, description.covariances, axes=1) + between
-    matrix = _power(theirs, 0.5) @ _power(covariance_of(rows), -0.5)
-    return Affine(matrix, rows.mean(axis=0, dtype=np.float64), centre)
-
-
 def procrustes(description: Description, coordinates: Floats, codes: Index) -> Floats:
     """Turn, scale and move the source's class means onto those of labelled rows, (C, k).
 
@@ -107,12 +77,6 @@ def procrustes(description: Description, coordinates: Floats, codes: Index) -> F
     spread = float(np.sum((theirs[known] - centre) ** 2))
     factor = float(sizes.sum()) / spread if spread > 0.0 else 0.0
     return np.asarray(factor * (theirs - centre) @ (left @ right) + own.mean(axis=0))
-
-
-def _power(covariance: Floats, exponent: float) -> Floats:
-    values, vectors = np.linalg.eigh(covariance)
-    least = max(SMALLEST * float(values.mean()), np.finfo(float).tiny ** 0.5)
-    return np.asarray((vectors * np.maximum(values, least) ** exponent) @ vectors.T)
 
 
 # --- the way of a row -------------------------------------------------------------------------------------
@@ -176,22 +140,19 @@ def ways_to(sources: "Sequence[PrivateSource]", to_source: Any) -> tuple[Way, ..
 
 @dataclass(frozen=True)
 class DescriptionView:
-    """The source's own scores; in files of version 0.1 also after an alignment."""
+    """The source's own scores."""
 
-    name: str
     description: Description
-    alignment: Affine | None
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
         """Score how well each class of the source explains each row, (n, C)."""
-        return self.description.scores(rows if self.alignment is None else self.alignment(rows))
+        return self.description.scores(rows)
 
 
 @dataclass(frozen=True)
 class MeansView:
     """The source's class means, with distances in the target's own principal directions."""
 
-    name: str
     projection: Projection
     centres: Floats  # (C, k)
     variances: Floats  # (k,)
@@ -219,4 +180,4 @@ def turned_view(
     centres = procrustes(description, coordinates[labelled], codes[labelled])
     spread = coordinates.var(axis=0)
     variances = np.maximum(spread, SMALLEST * spread.mean()) + np.finfo(float).tiny
-    return MeansView("means, turned", projection, centres, variances)
+    return MeansView(projection, centres, variances)

@@ -386,7 +386,7 @@ def test_running_site_tells_its_owner_who_waits(folder: SiteFolder) -> None:
 # --- folders ----------------------------------------------------------------------------------------------
 
 
-def test_new_folders_approve_queriers_and_older_ones_answer_as_before(tmp_path: Path) -> None:
+def test_folders_approve_queriers_unless_told_otherwise(tmp_path: Path) -> None:
     Federation.create(tmp_path / "tls", ["north"])
     site = SiteFolder(tmp_path / "tls" / "sites" / "north")
     assert site.settings.approval == "queriers"
@@ -396,7 +396,6 @@ def test_new_folders_approve_queriers_and_older_ones_answer_as_before(tmp_path: 
     for name in ("open", "plain"):
         made = SiteFolder(tmp_path / name / "sites" / "north")
         assert made.settings.approval == "anyone"
-        assert "approval" not in json.loads(made.settings_file.read_text())  # as version 0.1 wrote it
     assert Site(site.root).configure(approval="purposes").settings.approval == "purposes"
 
 

@@ -17,7 +17,7 @@ from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.quantiser import in_every_look
 from onefold.federated.flower.rounding import fitted_knots
 from onefold.federated.flower.site_app import quantised
-from onefold.federated.messages import Lock, Query
+from onefold.federated.messages import Query, QueryKey
 
 # Each begins with processes of its own; tests/federated/flower/test_federation_query.py has the same in one.
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def plain_labels(
     """What the same numbers of the same sites say without encryption."""
     models = [federation.models[name] for name in names]
     classes = sorted({int(label) for model in models for label in model.classes_})
-    lock = Lock(
+    lock = QueryKey(
         DIGEST, tuple(classes), bits, bound, 1.0, min(knots, default=0.0), b"no key", looks, tuple(knots)
     )
     query = Query("q", federation.X_test)
@@ -123,22 +123,22 @@ def test_second_encrypted_query_reuses_keys_and_misses_a_killed_site(
 def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
     federation: Any, tmp_path: Path
 ) -> None:
-    keys, lock, sealed = (tmp_path / name for name in ("keys", "q.lock", "answers.sealed"))
+    keys, lock, sealed = (tmp_path / name for name in ("keys", "q.querykey", "answers.encrypted"))
     fit = ("--fit-on", federation.test_file, "--ignore", "y", "--looks", 2)
     options = ("--sites", 3, "--classes", 0, 1, 2, *fit, "--keys", keys)
-    made = federation.run("lock", lock, *options, "--json", folder=False)
+    made = federation.run("querykey", lock, *options, "--json", folder=False)
     assert made.returncode == 0, made.stderr
     (key,) = keys.glob("*.key")
 
     # The server's owner asks without any secret.
     asked = federation.run(
-        "query", federation.test_file, "--ignore", "y", "--encrypted", "--lock", lock, "--out", sealed
+        "query", federation.test_file, "--ignore", "y", "--encrypted", "--query-key", lock, "--out", sealed
     )
     assert asked.returncode == 0, asked.stderr
     assert holders(secret_of(key), lock.parent, federation.root) == [key]
 
     options = ("--keys", keys, "--data", federation.test_file, "--label", "y", "--json")
-    told = json.loads(federation.run("open", sealed, *options, folder=False).stdout)
+    told = json.loads(federation.run("decrypt", sealed, *options, folder=False).stdout)
     knots = fitted_knots(federation.X_test, "euclidean", None)
     expected = plain_labels(federation, NAMES, 8, knots[-1], 2, knots)
     assert told["labels"] == expected.tolist()
@@ -146,7 +146,7 @@ def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
 
     # Nobody else opens it, and no other key does.
     other = tmp_path / "other"
-    refused = federation.run("open", sealed, "--keys", other, folder=False)
+    refused = federation.run("decrypt", sealed, "--keys", other, folder=False)
     assert refused.returncode == 1
     assert "the secret key of this query is not here" in refused.stderr
 
@@ -158,7 +158,7 @@ def test_running_site_without_the_extra_answers_no_encryption(make_federation: A
     try:
         made.start("server")
         for name in NAMES:
-            more = ("--send-sealed-only",) if name == "south" else ()
+            more = ("--send-encrypted-only",) if name == "south" else ()
             fit = ("--data", made.root / f"{name}.npz", "--label", "y", *more)
             made.start(name, *fit, modules=tmp_path / "stub" if name == "west" else None)
         made.wait_for_members(*NAMES)

@@ -33,8 +33,8 @@ from onefold.federated.messages import (
     Answers,
     Failure,
     FailureCode,
-    Lock,
     Query,
+    QueryKey,
     SealedAnswers,
     SealedResult,
     to_bytes,
@@ -48,9 +48,9 @@ SITES = {"north": ("high", "low"), "south": ("low", "middle"), "west": CLASSES}
 QUERY = Query("q", X[:20] + 0.05)
 
 
-def lock_of(querier: Querier, classes: tuple[str, ...] = CLASSES, bits: int = 8) -> Lock:
+def lock_of(querier: Querier, classes: tuple[str, ...] = CLASSES, bits: int = 8) -> QueryKey:
     key = querier.public_key()
-    return Lock(key.key_id, classes, bits, 0.5, 1.0, 0.0, encrypted.to_bytes(key))
+    return QueryKey(key.key_id, classes, bits, 0.5, 1.0, 0.0, encrypted.to_bytes(key))
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def evaluation_keys(querier: Querier) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def lock(querier: Querier) -> Lock:
+def lock(querier: Querier) -> QueryKey:
     return lock_of(querier)
 
 
@@ -93,7 +93,7 @@ def north(tmp_path: Path, models: dict[str, LocalModel]) -> SiteFolder:
 
 @pytest.fixture(scope="module")
 def sealed(
-    tmp_path_factory: pytest.TempPathFactory, models: dict[str, LocalModel], lock: Lock
+    tmp_path_factory: pytest.TempPathFactory, models: dict[str, LocalModel], lock: QueryKey
 ) -> dict[str, SealedAnswers]:
     """What the three sites answer under the lock."""
     root = tmp_path_factory.mktemp("sites")
@@ -106,7 +106,7 @@ def sealed(
 
 
 @pytest.fixture
-def spool(tmp_path: Path, lock: Lock, evaluation_keys: bytes) -> Spool:
+def spool(tmp_path: Path, lock: QueryKey, evaluation_keys: bytes) -> Spool:
     folder = ServerFolder(private_folder(tmp_path / "server"))
     folder.prepare()
     made = Spool(folder.spool)
@@ -115,7 +115,7 @@ def spool(tmp_path: Path, lock: Lock, evaluation_keys: bytes) -> Spool:
 
 
 def evaluated(
-    spool: Spool, lock: Lock, answers: dict[str, SealedAnswers], job: Job | None = None
+    spool: Spool, lock: QueryKey, answers: dict[str, SealedAnswers], job: Job | None = None
 ) -> tuple[SealedResult | None, dict[str, str]]:
     """The result of some answers, and who was refused."""
     folder = private_folder(spool.job("q"))
@@ -128,13 +128,13 @@ def evaluated(
     return result, {m.site: m.code.value for m in reply.messages if isinstance(m, Failure)}
 
 
-def in_clear(models: dict[str, LocalModel], lock: Lock, *names: str) -> np.ndarray:
+def in_clear(models: dict[str, LocalModel], lock: QueryKey, *names: str) -> np.ndarray:
     return clear_argmin(np.stack([quantised(models[name].answer(QUERY, name), lock) for name in names]))
 
 
 @pytest.mark.parametrize("wrong", ["damaged", "of another"])
 def test_unusable_evaluation_keys_are_deleted(
-    spool: Spool, lock: Lock, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
+    spool: Spool, lock: QueryKey, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
 ) -> None:
     of_another = encrypted.to_bytes(Querier(3, 3, 8).evaluation_keys(check=False))
     write_whole(spool.keys(lock.key_id), evaluation_keys[:-1] if wrong == "damaged" else of_another)
@@ -146,19 +146,19 @@ def test_unusable_evaluation_keys_are_deleted(
 # --- a site -----------------------------------------------------------------------------------------------
 
 
-def test_all_sites_map_measures_to_whole_numbers_alike(models: dict[str, LocalModel], lock: Lock) -> None:
+def test_all_sites_map_measures_to_whole_numbers_alike(models: dict[str, LocalModel], lock: QueryKey) -> None:
     values = models["north"].answers(QUERY.features)
     whole = quantised(models["north"].answer(QUERY, "north"), lock)
     np.testing.assert_array_equal(whole[:, :2], np.rint(255 * np.minimum(values / 0.5, 1)))
     np.testing.assert_array_equal(whole[:, 2], -1)  # a class that the site lacks
     infinite = Answers("q", "north", ("low",), "euclidean", None, np.array([[np.inf]]))
     np.testing.assert_array_equal(quantised(infinite, lock), [[-1, 255, -1]])
-    tiny = Lock(lock.key_id, CLASSES, 8, 5e-324, 1.0, 0.0, lock.content)
+    tiny = QueryKey(lock.key_id, CLASSES, 8, 5e-324, 1.0, 0.0, lock.content)
     assert quantised(models["north"].answer(QUERY, "north"), tiny).max() == 255
 
 
 def test_several_looks_are_answered_in_one_message_and_counted_once(
-    tmp_path: Path, spool: Spool, models: dict[str, LocalModel], lock: Lock, querier: Querier
+    tmp_path: Path, spool: Spool, models: dict[str, LocalModel], lock: QueryKey, querier: Querier
 ) -> None:
     knots = (0.0, 0.05, 0.2, 0.5)
     looks = replace(lock, looks=3, knots=knots)
@@ -179,7 +179,7 @@ def test_several_looks_are_answered_in_one_message_and_counted_once(
 
 
 def test_encrypted_answers_differ_every_time_and_show_no_number(
-    north: SiteFolder, lock: Lock, sealed: dict[str, SealedAnswers]
+    north: SiteFolder, lock: QueryKey, sealed: dict[str, SealedAnswers]
 ) -> None:
     again = site_app.answer(north, QUERY, "me", lock)
     assert isinstance(again, SealedAnswers)
@@ -188,7 +188,7 @@ def test_encrypted_answers_differ_every_time_and_show_no_number(
 
 
 def test_encrypted_answers_count_against_the_budget(
-    tmp_path: Path, models: dict[str, LocalModel], lock: Lock
+    tmp_path: Path, models: dict[str, LocalModel], lock: QueryKey
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], per_minute=20)
     assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
@@ -197,25 +197,25 @@ def test_encrypted_answers_count_against_the_budget(
 
 
 def test_unusable_query_key_is_refused_and_costs_no_budget(
-    tmp_path: Path, models: dict[str, LocalModel], lock: Lock, querier: Querier
+    tmp_path: Path, models: dict[str, LocalModel], lock: QueryKey, querier: Querier
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], total=20)
     broken = bytearray(lock.content)
     broken[len(broken) // 2] ^= 1
     for bad in (
-        Lock(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, lock.content[:-1]),
-        Lock(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, bytes(broken)),
-        Lock("0" * 64, CLASSES, 8, 0.5, 1.0, 0.0, lock.content),  # another name than the key has
-        Lock(lock.key_id, CLASSES, 6, 0.5, 1.0, 0.0, lock.content),
-        Lock(lock.key_id, (*CLASSES, "other"), 8, 0.5, 1.0, 0.0, lock.content),
+        QueryKey(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, lock.content[:-1]),
+        QueryKey(lock.key_id, CLASSES, 8, 0.5, 1.0, 0.0, bytes(broken)),
+        QueryKey("0" * 64, CLASSES, 8, 0.5, 1.0, 0.0, lock.content),  # another name than the key has
+        QueryKey(lock.key_id, CLASSES, 6, 0.5, 1.0, 0.0, lock.content),
+        QueryKey(lock.key_id, (*CLASSES, "other"), 8, 0.5, 1.0, 0.0, lock.content),
     ):
         assert code_of(site_app.answer(folder, QUERY, "me", bad)) is FailureCode.MALFORMED
-    few = Lock(lock.key_id, ("low", "middle", "x"), 8, 0.5, 1.0, 0.0, lock.content)
+    few = QueryKey(lock.key_id, ("low", "middle", "x"), 8, 0.5, 1.0, 0.0, lock.content)
     assert code_of(site_app.answer(folder, QUERY, "me", few)) is FailureCode.OTHER_CLASSES
     assert isinstance(site_app.answer(folder, QUERY, "me", lock), SealedAnswers)
 
 
-def test_site_refuses_keys_that_are_not_trusted(north: SiteFolder, lock: Lock) -> None:
+def test_site_refuses_keys_that_are_not_trusted(north: SiteFolder, lock: QueryKey) -> None:
     write_whole(north.trusted_keys, b"0" * 64 + b"\n")
     assert code_of(site_app.answer(north, QUERY, "me", lock)) is FailureCode.UNTRUSTED_KEY
     write_whole(north.trusted_keys, f"{'0' * 64}\n{lock.key_id}\n".encode())
@@ -225,7 +225,7 @@ def test_site_refuses_keys_that_are_not_trusted(north: SiteFolder, lock: Lock) -
 
 
 def test_site_that_sends_encrypted_only_refuses_a_query_in_clear(
-    tmp_path: Path, models: dict[str, LocalModel], lock: Lock
+    tmp_path: Path, models: dict[str, LocalModel], lock: QueryKey
 ) -> None:
     folder = make_site(tmp_path, "north", models["north"], sends="sealed-answers")
     assert code_of(site_app.answer(folder, QUERY, "me")) is FailureCode.SEALED_ONLY
@@ -234,7 +234,7 @@ def test_site_that_sends_encrypted_only_refuses_a_query_in_clear(
 
 
 def test_site_without_the_extra_answers_no_encryption(
-    north: SiteFolder, lock: Lock, block_import: Any
+    north: SiteFolder, lock: QueryKey, block_import: Any
 ) -> None:
     from onefold.federated.fhe.seal import contexts_for
 
@@ -250,7 +250,7 @@ def test_site_without_the_extra_answers_no_encryption(
 @pytest.mark.parametrize("names", [("north", "south", "west"), ("north", "south"), ("north",)])
 def test_result_is_of_the_sites_that_answered(
     spool: Spool,
-    lock: Lock,
+    lock: QueryKey,
     querier: Querier,
     models: dict[str, LocalModel],
     sealed: dict[str, SealedAnswers],
@@ -264,7 +264,7 @@ def test_result_is_of_the_sites_that_answered(
 
 def test_answers_that_do_not_fit_are_left_out_and_named(
     spool: Spool,
-    lock: Lock,
+    lock: QueryKey,
     querier: Querier,
     models: dict[str, LocalModel],
     sealed: dict[str, SealedAnswers],
@@ -282,7 +282,7 @@ def test_answers_that_do_not_fit_are_left_out_and_named(
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "shorter", "other rows"])
 def test_damaged_answers_are_left_out_and_named(
-    spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], damage: str
+    spool: Spool, lock: QueryKey, sealed: dict[str, SealedAnswers], damage: str
 ) -> None:
     content = sealed["north"].content
     if damage == "cut":
@@ -301,12 +301,12 @@ def test_damaged_answers_are_left_out_and_named(
     assert refused == {"north": "malformed"}
 
 
-def test_evaluation_without_any_answer_has_no_result(spool: Spool, lock: Lock) -> None:
+def test_evaluation_without_any_answer_has_no_result(spool: Spool, lock: QueryKey) -> None:
     assert evaluated(spool, lock, {}) == (None, {})
 
 
 def test_evaluation_without_keys_exits_with_code_1(
-    spool: Spool, lock: Lock, sealed: dict[str, SealedAnswers], monkeypatch: pytest.MonkeyPatch
+    spool: Spool, lock: QueryKey, sealed: dict[str, SealedAnswers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evaluation, "log_to", lambda _: None)
     monkeypatch.setattr(evaluation, "NICENESS", 0)
@@ -322,7 +322,7 @@ def test_evaluation_without_keys_exits_with_code_1(
 # --- on the way -------------------------------------------------------------------------------------------
 
 
-def test_request_keeps_its_query_key(spool: Spool, lock: Lock) -> None:
+def test_request_keeps_its_query_key(spool: Spool, lock: QueryKey) -> None:
     spool.submit(Request(QUERY, "me", 5.0, lock))
     spool.submit(Request(Query("q2", QUERY.features), "me", 5.0))
     first, second = sorted(spool.take(), key=lambda request: request.query.id)
@@ -331,13 +331,13 @@ def test_request_keeps_its_query_key(spool: Spool, lock: Lock) -> None:
     assert second.lock is None
 
 
-def test_query_with_too_many_rows_for_one_message_is_too_large(north: SiteFolder, lock: Lock) -> None:
+def test_query_with_too_many_rows_for_one_message_is_too_large(north: SiteFolder, lock: QueryKey) -> None:
     many = Query("q", np.ones((10_000, 2)))
     assert code_of(site_app.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
 
 
 def test_new_run_finishes_the_evaluations_of_the_last_one(
-    spool: Spool, lock: Lock, querier: Querier, sealed: dict[str, SealedAnswers], wait_for: Any
+    spool: Spool, lock: QueryKey, querier: Querier, sealed: dict[str, SealedAnswers], wait_for: Any
 ) -> None:
     evaluated(spool, lock, sealed)  # leaves the job as it was
     private_folder(spool.job("half"))

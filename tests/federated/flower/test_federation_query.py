@@ -337,16 +337,14 @@ def test_folder_of_the_federation_or_of_its_server_is_found(
 
 
 @pytest.mark.parametrize("kind", [int, str, object])
-def test_held_out_rows_are_read_as_they_were_written_also_by_version_0_1(tmp_path: Path, kind: type) -> None:
+def test_held_out_rows_are_read_as_they_were_written(tmp_path: Path, kind: type) -> None:
     labels = Y.astype(str).astype(kind) if kind is object else Y.astype(kind)
     made = Federation.create(tmp_path, ["north"], rule="weighted", held_out=(X, labels), insecure=True)
     path = made.folder.held_out
     assert path.stat().st_mode & 0o077 == 0
-    for _ in ("today's file", "that of version 0.1"):
-        rows, classes = asking.kept_held_out(path)
-        np.testing.assert_array_equal(rows, X)
-        np.testing.assert_array_equal(classes, labels.astype(classes.dtype))
-        np.savez(path, X=X, y=Y.astype(str) if kind is object else labels)
+    rows, classes = asking.kept_held_out(path)
+    np.testing.assert_array_equal(rows, X)
+    np.testing.assert_array_equal(classes, labels.astype(classes.dtype))
 
 
 def test_create_refuses_a_rule_without_its_rows_and_leaves_nothing(tmp_path: Path) -> None:

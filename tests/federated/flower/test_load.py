@@ -18,7 +18,6 @@ from onefold._base.frames import join_frames
 from onefold.cli.app import main
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, ServerBusyError
 from onefold.federated.flower import Federation, asking, server_app, spool
-from onefold.federated.flower.folders import QUEUE
 from onefold.federated.flower.life import LifeSign, read_sign, write_sign
 from onefold.federated.flower.site_app import ANSWERS
 from onefold.federated.flower.spool import Reply, Request
@@ -153,13 +152,10 @@ def test_sweep_leaves_a_query_that_takes_hours_alone(run: server_app.Coordinator
     assert [path.name for path in (run.spool.root / "requests").iterdir()] == ["slow.taken"]
 
 
-def test_limit_is_a_setting_that_older_folders_lack(run: server_app.Coordinator) -> None:
+def test_limit_is_a_setting(run: server_app.Coordinator) -> None:
     folder = run.reception.folder
     assert json.loads(folder.settings_file.read_text())["queue"] == 2
     assert run.spool.life().queue == 2
-    replace(folder.settings, queue=256).save(folder.settings_file)
-    assert "queue" not in json.loads(folder.settings_file.read_text())
-    assert folder.settings.queue == QUEUE
     for wrong in (0, True, 2.5, "9"):
         with pytest.raises(InvalidInputError, match="queue must be a whole number"):
             replace(folder.settings, queue=wrong)

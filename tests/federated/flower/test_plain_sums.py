@@ -504,10 +504,9 @@ def test_answers_in_another_measure_than_announced_are_refused(net: Network) -> 
 # --- messages, settings, numbers --------------------------------------------------------------------------
 
 
-def test_old_settings_of_a_server_are_read_and_new_ones_say_no_more_than_they_must(tmp_path: Path) -> None:
+def test_settings_of_a_server_are_read_as_written(tmp_path: Path) -> None:
     path = tmp_path / "server.json"
     ServerSettings("127.0.0.1", 8443).save(path)
-    assert "most_rows" not in path.read_text()
     assert ServerSettings.load(path).most_rows is None
     ServerSettings("127.0.0.1", 8443, most_rows=5).save(path)
     assert ServerSettings.load(path).most_rows == 5
@@ -536,7 +535,7 @@ def test_default_bound_of_joined_answers_bounds_their_minimum() -> None:
     assert np.mean(together.measures(ROWS).min(axis=1) < bound) > 0.9
 
 
-def test_folder_of_an_older_server_gets_a_place_for_sums(net: Network) -> None:
+def test_missing_place_for_sums_is_made_again(net: Network) -> None:
     net.server.sums.rmdir()
     ServerFolder(net.server.root).prepare()
     assert net.server.sums.is_dir()

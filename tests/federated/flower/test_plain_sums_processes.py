@@ -20,7 +20,7 @@ from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.quantiser import in_every_look
 from onefold.federated.flower.site_app import quantised
 from onefold.federated.joined_server import declared_agreement
-from onefold.federated.messages import Lock, Query
+from onefold.federated.messages import Query, QueryKey
 from onefold.tables import Field, Schema, read_table
 
 NAMES = ("north", "south", "west")
@@ -84,7 +84,7 @@ def in_whole_numbers(models: dict[str, LocalModel], table: Any, told: dict[str, 
     """What the numbers that the sites encrypt say in clear."""
     query = Query("q", SCHEMA.transform(table))
     map_ = [told[name] for name in ("bits", "bound", "power", "floor")]
-    lock = Lock("0" * 64, ("bad", "fair", "good"), *map_, b"no key", told["looks"], tuple(told["knots"]))
+    lock = QueryKey("0" * 64, ("bad", "fair", "good"), *map_, b"no key", told["looks"], tuple(told["knots"]))
     values = np.stack([quantised(model.answer(query, "any"), lock) for model in models.values()])
     wins = in_every_look(clear_argmin(values), lock.looks)
     return list(np.array(lock.classes)[np.argmax(wins, axis=1)].tolist())

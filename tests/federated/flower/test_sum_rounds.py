@@ -57,14 +57,14 @@ def test_asking_again_gives_the_same_bytes_and_charges_nothing(net: Network) -> 
     summed = net.contract()
     net.approve(summed)
     first = net.round(summed).run()
-    files = {path.name: path.read_bytes() for path in net.share.iterdir() if path.suffix != ".lock"}
+    files = {path.name: path.read_bytes() for path in net.share.iterdir() if path.suffix != ".querykey"}
     for path in net.share.iterdir():
         path.unlink()  # the querier has lost everything
     net.tables["north"].write_text("age,ward,ill\n1,a,no\n")  # and a table is another one by now
     again = net.round(summed).run()
     np.testing.assert_array_equal(first.vector, again.vector)
     for path in net.share.iterdir():
-        if path.suffix != ".lock":
+        if path.suffix != ".querykey":
             assert path.read_bytes() == files[path.name]
     assert len(Ledger.load(net.site("north").folder.ledger).events) == 1
 

@@ -271,7 +271,7 @@ def add_query(parts: Any) -> None:
     )
     _add_encryption_options(group, "the rows of DATA, which server and sites see anyway")
     elsewhere = "query key of a querier elsewhere; encrypted answers for that querier are written to --out"
-    option(group, "--query-key --lock FILE", elsewhere)
+    option(group, "--query-key FILE", elsewhere)
     mix = "combine sites that add noise with sites that do not, although the latter then decide alone"
     flag(parser, "--mix", mix)
     name = (
@@ -398,17 +398,15 @@ def _check_query(
     encrypted: bool, query_key: str | None, out: str | None, given: Any, label: str | None, measures: bool
 ) -> None:
     """Refuse options that do not go together."""
-    from onefold.federated.flower.encrypted import ANSWERS_SUFFIXES
+    from onefold.federated.flower.encrypted import ANSWERS_SUFFIX
 
-    to_answers = out is not None and out.endswith(ANSWERS_SUFFIXES)
+    to_answers = out is not None and out.endswith(ANSWERS_SUFFIX)
     if not encrypted and (given or query_key is not None):
         raise InvalidInputError(f"--{next(iter(given), 'query-key')} is for --encrypted")
     if query_key is not None and given:
         raise InvalidInputError(f"--{next(iter(given))} is in the query key already")
     if encrypted and (query_key is not None) != to_answers:
-        raise InvalidInputError(
-            f"--query-key FILE goes with --out FILE{ANSWERS_SUFFIXES[0]}, and only with it"
-        )
+        raise InvalidInputError(f"--query-key FILE goes with --out FILE{ANSWERS_SUFFIX}, and only with it")
     if query_key is not None and label is not None:
         raise InvalidInputError("--label is for the querier: onefold federate decrypt")
     if encrypted and measures:
@@ -424,8 +422,7 @@ def _measures(result: QueryResult) -> dict[str, Any]:
 def _tell_collected(found: Collected, as_json: bool, quiet: bool) -> int:
     path = str(found.path)
     if as_json:
-        # "sealed" is the name that version 0.1 gave to "encrypted".
-        told = {"rows": found.n_rows, "encrypted": path, "sealed": path, "key": found.key_id}
+        told = {"rows": found.n_rows, "encrypted": path, "key": found.key_id}
         print_json(told | {"partial": found.partial, "missing": list(found.missing)})
     else:
         say(
@@ -442,11 +439,10 @@ def add_querykey(parts: Any) -> None:
     """Declare ``querykey``."""
     parser = parts.add_parser(
         "querykey",
-        aliases=["lock"],
         help="make a query key, for encrypted queries by way of a server elsewhere",
         description="Make a secret key, or take the one made before, and write a query key file: the sites "
         "encrypt with it and the server computes with it. It holds no secret. Give it to the operator "
-        "of the server, and tell the sites the id of the key by another way. (Called lock in version 0.1.)",
+        "of the server, and tell the sites the id of the key by another way.",
     )
     parser.add_argument("file", metavar="FILE", help="query key file to write, ending in .querykey")
     option(parser, "--sites N", "largest number of sites that may answer", shared.whole, required=True)
@@ -488,8 +484,7 @@ def run_querykey(args: argparse.Namespace) -> int:
         f"The map is {map_}; for {FULL} rows, {sent}",
         f"Id of the key, for the sites (--trust-key): {key.key_id}",
     ]
-    # "lock" is the name that version 0.1 gave to "query_key".
-    told = {"query_key": args.file, "lock": args.file, "key": key.key_id}
+    told = {"query_key": args.file, "key": key.key_id}
     told |= {"classes": list(key.classes), "bits": key.bits, "bound": key.bound, "looks": key.looks}
     told |= {"fitted": bool(key.knots)}
     show(told, words, as_json=args.json)
@@ -565,11 +560,9 @@ def add_decrypt(parts: Any) -> None:
     """Declare ``decrypt``."""
     parser = parts.add_parser(
         "decrypt",
-        aliases=["open"],
         help="decrypt the answers to an encrypted query",
         description="Decrypt a file of encrypted answers with the secret key that belongs to its query key, "
-        "and "
-        f"write the predictions. {PARTLY} (Called open in version 0.1.)",
+        f"and write the predictions. {PARTLY}",
     )
     answers = "file of encrypted answers, written by onefold federate query --query-key"
     parser.add_argument("file", metavar="FILE", help=answers)

@@ -159,11 +159,11 @@ def _add_limits(group: Any) -> None:
     flag(sends, "--send-raw-model", "let answers leave, and the model even if it holds RAW ROWS")
     only = "let answers leave but no model and no sums (this is so until changed)"
     flag(sends, "--send-answers-only", only)
-    flag(sends, "--send-encrypted-only --send-sealed-only", "let only encrypted answers leave")
+    flag(sends, "--send-encrypted-only", "let only encrypted answers leave")
     whom = group.add_mutually_exclusive_group()
     flag(whom, "--approve", "answer what you have approved of each querier and purpose, and nothing else")
     flag(whom, "--approve-queriers", "answer queriers that you have approved (new folders do so)")
-    anyone = "answer whoever the server lets ask, signed or not (folders made by version 0.1 do so)"
+    anyone = "answer whoever the server lets ask, signed or not"
     flag(whom, "--answer-anyone", anyone)
     rows = "number of rows to tell the server's operator (told to nobody until changed)"
     option(group, "--declare-rows N", rows, shared.whole)
@@ -480,9 +480,7 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
     from onefold.privacy import Guarantee
 
     profile, settings, leaves = site.profile, site.settings, site.model_may_leave
-    # "caller" is the name that version 0.1 gave to "querier".
-    limits = {"per_minute": settings.per_minute, "total": settings.total}
-    limits |= {"querier": settings.caller_total, "caller": settings.caller_total}
+    limits = {"per_minute": settings.per_minute, "total": settings.total, "querier": settings.caller_total}
     promise = None if profile.guarantee is None else Guarantee.from_dict(profile.guarantee)
     predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
     words = [f"site {profile.site}: {predicts}, {profile.n_features} features"]
@@ -642,8 +640,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         labelled=common.held_out_rows(args.held_out, args.label, args.ignore, names, schema),
         **spread.get(args.partition, {}),
     )
-    # "owners" is the name that version 0.1 gave to "sites".
-    told = {"sites": args.sites, "owners": args.sites, "test_rows": result.n_test, "rule": args.rule}
+    told = {"sites": args.sites, "test_rows": result.n_test, "rule": args.rule}
     told |= {"method": result.method, "sum_bytes": result.sum_bytes}
     told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
     told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}

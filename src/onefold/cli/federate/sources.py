@@ -31,7 +31,7 @@ OPTIONS = (
     *("n_components", "seed", "send_plain_sums", "ledger"),
 )
 NO_RECIPE = (
-    "this site was fitted from Python or by an earlier version, which kept no note of how: fit it once more "
+    "this site was fitted from Python, which kept no note of how: fit it once more "
     "with onefold federate site DATA and the options of its fit"
 )
 

@@ -12,12 +12,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.archive import kind_of, read_archive, save_archive
+from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Array
 from onefold.exceptions import (
     FederationError,
@@ -381,16 +380,13 @@ def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
 
 
 def kept_held_out(path: Path) -> LabelledRows:
-    """Read what :func:`keep_held_out` wrote; servers of version 0.1 kept a plain NPZ file."""
+    """Read what :func:`keep_held_out` wrote."""
+    if not path.is_file():
+        raise InvalidInputError(NO_HELD_OUT)
     try:
-        if kind_of(path) == HELD_OUT:
-            _, found = read_archive(path, HELD_OUT)
-            return found["X"], found["y"]
-        with np.load(path, allow_pickle=False) as old:
-            return old["X"], old["y"]
-    except FileNotFoundError:
-        raise InvalidInputError(NO_HELD_OUT) from None
-    except (OSError, ValueError, KeyError, BadZipFile):
+        _, found = read_archive(path, HELD_OUT)
+        return found["X"], found["y"]
+    except (FileFormatError, KeyError):
         raise FileFormatError(f"{path}: the held-out rows cannot be read") from None
 
 

@@ -53,7 +53,6 @@ from onefold.federated.flower.spool import Request
 from onefold.federated.messages import (
     MOST_LOOKS,
     Failure,
-    FailureCode,
     Query,
     QueryKey,
     SealedResult,
@@ -64,9 +63,9 @@ from onefold.federated.messages import (
 from onefold.federated.signatures import KeySignature
 
 __all__ = [
-    "ANSWERS_SUFFIXES",
+    "ANSWERS_SUFFIX",
     "BITS",
-    "KEY_SUFFIXES",
+    "KEY_SUFFIX",
     "EncryptedPart",
     "Keyring",
     "QueryKeyFile",
@@ -78,9 +77,8 @@ __all__ = [
 ]
 
 BITS = 8
-# The first of each is the documented one, the other that of version 0.1.
-KEY_SUFFIXES = (".querykey", ".lock")
-ANSWERS_SUFFIXES = (".encrypted", ".sealed")
+KEY_SUFFIX = ".querykey"
+ANSWERS_SUFFIX = ".encrypted"
 SECRET_SUFFIX = ".key"
 MEBIBYTE = 2**20
 # Of one site's answers to one query; Flower sends about a megabyte in a second.
@@ -89,7 +87,7 @@ SECONDS_PER_MEBIBYTE = 2.0
 # At 16 bits the server keeps the messages of all sites in memory.
 MOST_BYTES_TOGETHER = 2**30
 ROWS_AT_ONCE = 64  # fewer where one ciphertext holds fewer: 4 at 12 bits
-FORMAT, WITH_LOOKS = 1, 2  # of files; the second only where the first cannot say it
+FORMAT = 2  # of files
 LARGEST_FILE = 2**32
 
 PathLike = str | os.PathLike[str]
@@ -270,9 +268,7 @@ class QueryKeyFile:
         """
         contents = {"lock": to_bytes(self.query_key), "keys": self.evaluation_keys()}
         signed = {} if self.signature is None else {"signature": self.signature.to_dict()}
-        plain = self.query_key.looks == 1 and not self.query_key.knots
-        header = {"kind": "lock", "format": FORMAT if plain else WITH_LOOKS, **signed}
-        _write(Path(path), header, contents)
+        _write(Path(path), {"kind": "lock", "format": FORMAT, **signed}, contents)
 
     @classmethod
     def load(cls, path: PathLike) -> QueryKeyFile:
@@ -389,8 +385,8 @@ def make_query_key(
     >>> key = make_query_key("me.querykey", 3, ["healthy", "ill"], bound=1.0)  # doctest: +SKIP
     """
     name = Path(path)
-    if name.suffix not in KEY_SUFFIXES:
-        raise InvalidInputError(f"{path}: the name must end in {KEY_SUFFIXES[0]}")
+    if name.suffix != KEY_SUFFIX:
+        raise InvalidInputError(f"{path}: the name must end in {KEY_SUFFIX}")
     labels = sorted(set(given := list(classes)))  # sorted, so that ties fall as they do in clear
     if len(labels) < len(given):
         raise InvalidInputError("classes must be distinct")
@@ -554,8 +550,6 @@ def _why_nothing(expected: Sequence[str], refused: Mapping[str, str], key: Query
     without = [f"{site} {refused.get(site, 'answered or absent')}" for site in expected]
     if set(refused) >= set(expected):
         advice = advice_on(refused)
-        if (key.looks > 1 or key.knots) and FailureCode.MALFORMED in refused.values():
-            advice += "; sites of an earlier version take one look at a plain map: --looks 1 --bound B"
         return f"no answer can be used: {', '.join(without)}{advice}"
     return (
         "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "
@@ -573,12 +567,12 @@ def save_answers(path: PathLike, lock: QueryKey, parts: Sequence[EncryptedPart])
     ]
     header = {
         "kind": "sealed",
-        "format": FORMAT if lock.looks == 1 else WITH_LOOKS,
+        "format": FORMAT,
         "key_id": lock.key_id,
         "classes": list(lock.classes),
+        "looks": lock.looks,
         "parts": listing,
     }
-    header |= {} if lock.looks == 1 else {"looks": lock.looks}
     _write(Path(path), header, {"content": b"".join(part.content for part in parts)})
 
 
@@ -587,7 +581,7 @@ def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
     header, contents = _read(Path(path), "sealed", "file of encrypted answers")
     parts, start = [], 0
     try:
-        looks = header.get("looks", 1)
+        looks = header["looks"]
         if type(looks) is not int or not 1 <= looks <= MOST_LOOKS:
             raise ValueError
         for query_id, n_rows, expected, refused, sites, length in header["parts"]:
@@ -616,6 +610,6 @@ def _read(path: Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, b
         raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except MessageError:
         raise FileFormatError(f"{path}: is no {what} of this version, or is damaged") from None
-    if header.get("kind") != kind or header.get("format") not in (FORMAT, WITH_LOOKS):
+    if header.get("kind") != kind or header.get("format") != FORMAT:
         raise FileFormatError(f"{path}: is no {what} of this version")
     return header, {name: array.tobytes() for name, array in arrays.items()}

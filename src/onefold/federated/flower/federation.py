@@ -25,7 +25,7 @@ from onefold.federated.flower.asking import (
     of_sum,
 )
 from onefold.federated.flower.encrypted import (
-    ANSWERS_SUFFIXES,
+    ANSWERS_SUFFIX,
     QueryKeyFile,
     collected,
     decrypted,
@@ -608,8 +608,8 @@ class Federation:
         InvalidInputError
             As in :meth:`query`, or if the file is no query key.
         """
-        if Path(out).suffix not in ANSWERS_SUFFIXES:
-            raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIXES[0]}")
+        if Path(out).suffix != ANSWERS_SUFFIX:
+            raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIX}")
         check_encrypted(self.settings, None, None, None)
         key = QueryKeyFile.load(query_key)
         rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)

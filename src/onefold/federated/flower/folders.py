@@ -38,19 +38,6 @@ FORMAT = 1
 MODES = ("query", "model")
 SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
 QUEUE = 256  # queries that may wait or be on their way, unless the server's operator says otherwise
-# Settings that came later, with what folders without them do: left out where they say no more than that.
-LATER: dict[str, Any] = {
-    "most_rows": None,
-    "queue": QUEUE,
-    "approval": "anyone",
-    "declared_rows": None,
-    "tells_epsilon": False,
-    "sum_table": None,
-    "sum_key": None,
-    "sum_encoders": None,
-}
-# Settings of earlier folders that say nothing any more: every encrypted sum is approved by itself.
-GONE = ("sum_approval",)
 
 
 def is_loopback(host: str) -> bool:
@@ -82,7 +69,6 @@ class _Settings:
     def save(self, path: Path) -> None:
         """Write the settings."""
         plain = {"format": FORMAT, **asdict(self)}
-        plain = {name: value for name, value in plain.items() if name not in LATER or value != LATER[name]}
         write_whole(path, (json.dumps(plain, indent=1) + "\n").encode())
 
     @classmethod
@@ -91,9 +77,7 @@ class _Settings:
         try:
             plain = _parsed(path)
             known = {field.name for field in fields(cls)}
-            for name in GONE:
-                plain.pop(name, None)
-            if plain.pop("format") != FORMAT or not known - set(LATER) <= set(plain) <= known:
+            if plain.pop("format") != FORMAT or set(plain) != known:
                 raise FileFormatError(f"{path}: these are not the settings this version writes")
             return cls(**plain)
         except FileNotFoundError:

@@ -530,7 +530,7 @@ class Reception:
             self._keep_sums(node, message)
         elif isinstance(message, Failure) and message.code is FailureCode.NO_MODEL:
             self._meet_without_model(node, message.site)
-        elif kind == FACTS:  # sites of version 0.1 tell nothing
+        elif kind == FACTS:
             if isinstance(message, SiteFacts) and node in self._names:
                 self.sightings.keep(self._names[node], message)
         elif isinstance(message, Failure) and message.code is FailureCode.PAUSED:

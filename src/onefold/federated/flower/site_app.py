@@ -536,7 +536,7 @@ def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
 MOST_MESSAGES = 256
 LONGEST_HEADERS = 16 * 2**20
 CALLER, HEADERS, ARRAYS = "caller", "headers", "arrays"
-SIGNATURES = "signatures"  # beside the name of the querier, where sites of version 0.1 do not look
+SIGNATURES = "signatures"
 
 
 def to_records(

@@ -28,7 +28,6 @@ __all__ = [
     "Failure",
     "FailureCode",
     "Limits",
-    "Lock",
     "ModelParcel",
     "PlainSums",
     "PrivateSums",
@@ -432,7 +431,6 @@ class QueryKey(_Checked):
         The public key.
     looks : int, default=1
         How often every row is answered, each time with other boundaries between the numbers, from 1 to 64.
-        Sites of earlier versions take one look only.
     knots : tuple of float, default=()
         Increasing measures, between each two of which equally many numbers lie evenly; the first is
         ``floor``, the last is ``bound``. Empty for the map of ``power``.
@@ -458,9 +456,6 @@ class QueryKey(_Checked):
             raise MessageError(f"looks must be a whole number from 1 to {MOST_LOOKS}")
         if self.knots and (self.knots[0], self.knots[-1], 1.0) != (self.floor, self.bound, self.power):
             raise MessageError("the knots of a query key must go from its floor to its bound, with power 1")
-
-
-Lock = QueryKey  # the name of version 0.1
 
 
 @dataclass(frozen=True, eq=False)

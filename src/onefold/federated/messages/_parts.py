@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from enum import StrEnum
 from typing import Any
 
@@ -36,8 +36,6 @@ __all__ = ["VERSION", "Message", "from_bytes", "from_parts", "to_bytes", "to_par
 
 VERSION = 1
 Header = dict[str, Any]
-# Fields that came later: left out where they say nothing, so that older programs read the message.
-LATER = ("schema", "schema_fields", "sums", "looks", "knots")
 
 Message = (
     Query
@@ -90,8 +88,6 @@ def to_parts(message: Message) -> tuple[Header, Arrays]:
             arrays[each.name] = value
         elif isinstance(value, StrEnum):
             header[each.name] = value.value
-        elif each.name in LATER and value == each.default:
-            continue
         elif each.name == "schema_fields":
             header[each.name] = [list(pair) for pair in value]
         else:
@@ -113,11 +109,10 @@ def from_parts(header: Mapping[str, Any], arrays: Mapping[str, Any], limits: Lim
     names = {each.name for each in fields(kind)}
     expected = {"version", "kind", *(names - set(ARRAY_FIELDS))}
     expected |= {"sha256"} if "content" in names else set()
-    optional = {each.name for each in fields(kind) if each.default is not MISSING}
-    if set(header) | optional != expected or set(arrays) != names & set(ARRAY_FIELDS):
+    if set(header) != expected or set(arrays) != names & set(ARRAY_FIELDS):
         raise MessageError("the message has missing or unknown fields")
     _check_sizes(header, arrays, limits)
-    values = {name: header[name] for name in names & set(header)}
+    values = {name: header[name] for name in names - set(ARRAY_FIELDS)}
     values |= {name: array for name, array in arrays.items() if name != "content"}
     if "content" in names:
         values["content"] = _content(arrays["content"], header["sha256"])
