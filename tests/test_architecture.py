@@ -82,7 +82,6 @@ SEES = {
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
         "federated.joined_server",
         "federated.local_model",
-        "federated.metrics",
         "federated.moments",
         "federated.number_sums",  # moments of numbers to predict on their way, and the model of their sum
         "models.FoldingClassifier",  # rehearses where the smallest measures of an encrypted query lie

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,58 +11,35 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
 from onefold.exceptions import InvalidInputError, ServerBusyError
 from onefold.federated.flower import Federation
 from onefold.federated.flower.nodes import ServerNode
-from onefold.federated.flower.numbers import ServerNumbers, serve_numbers
+from onefold.federated.flower.numbers import OF_THE_RUN, OF_THE_SERVER, ServerNumbers, serve_numbers
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Query, SiteFacts
-from onefold.federated.metrics import SERVER_FAMILIES
 from reference.fake_grid import make_coordinator, step
 
-SAMPLE = re.compile(
-    r"(?P<name>[a-z_:][a-z0-9_:]*)"
-    r'(?:\{(?P<labels>(?:[a-z_][a-z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})?'
-    r" (?P<value>[+-]?(?:Inf|NaN|[0-9.e+-]+))"
-)
+
+def told(numbers: ServerNumbers) -> dict[str, dict[str, float]]:
+    """Family to sample to value, from the text that a monitoring program gets."""
+    registry = CollectorRegistry()
+    registry.register(numbers)
+    return parsed(generate_latest(registry).decode())
 
 
 def parsed(text: str) -> dict[str, dict[str, float]]:
-    """Family to sample to value, by the rules of the text format: each family once, its lines together."""
-    found: dict[str, dict[str, float]] = {}
-    kinds: dict[str, str] = {}
-    family = ""
-    assert text.endswith("\n")
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            family = line.split(" ", 3)[2]
-            assert family not in found, f"{family} twice"
-            found[family] = {}
-        elif line.startswith("# TYPE "):
-            _, _, name, kinds[family] = line.split(" ")
-            assert name == family
-            assert kinds[family] in ("counter", "gauge", "histogram")
-        else:
-            sample = SAMPLE.fullmatch(line)
-            assert sample, line
-            name = sample["name"]
-            if kinds[family] == "histogram":
-                assert name in {f"{family}_bucket", f"{family}_sum", f"{family}_count"}
-            else:
-                assert name == family
-                assert (kinds[family] == "counter") == name.endswith("_total")
-            key = f"{name}{{{sample['labels'] or ''}}}"
-            assert key not in found[family], f"{key} twice"
-            found[family][key] = float(sample["value"])
-    for family, kind in kinds.items():
-        assert found[family], f"{family} without a sample"
-        if kind == "histogram":
-            buckets = [value for key, value in found[family].items() if key.startswith(f"{family}_bucket")]
-            assert buckets == sorted(buckets)
-            assert buckets[-1] == found[family][f"{family}_count{{}}"]
-        if kind == "counter":
-            assert all(value >= 0 and math.isfinite(value) for value in found[family].values())
-    return found
+    families = [each for each in text_string_to_metric_families(text) if each.samples]
+    assert len({each.name for each in families}) == len(families)
+    return {
+        each.name: {
+            each.name + "".join(f" {name}={value}" for name, value in sample.labels.items()): sample.value
+            for sample in each.samples
+        }
+        for each in families
+    }
 
 
 @pytest.fixture
@@ -98,38 +73,38 @@ def test_numbers_of_a_running_server(federation: Federation, run: Any) -> None:
     run.spool.submit(Request(Query("q1", np.ones((4, 3))), "me", 60.0))
     with pytest.raises(ServerBusyError):
         run.spool.submit(Request(Query("q2", np.ones((4, 3))), "me", 60.0))
-    found = parsed(ServerNumbers(federation.folder).text())
-    assert found["onefold_sites"]['onefold_sites{status="member"}'] == 1
-    assert found["onefold_sites"]['onefold_sites{status="invited"}'] == 1
+    found = told(ServerNumbers(federation.folder))
+    assert found["onefold_sites"]["onefold_sites status=member"] == 1
+    assert found["onefold_sites"]["onefold_sites status=invited"] == 1
     assert found["onefold_site_connected"] == {
-        'onefold_site_connected{site="north"}': 1,
-        'onefold_site_connected{site="south"}': 0,
+        "onefold_site_connected site=north": 1,
+        "onefold_site_connected site=south": 0,
     }
-    assert found["onefold_site_epsilon_left"] == {'onefold_site_epsilon_left{site="north"}': 2.5}
-    assert found["onefold_busy_refusals_total"] == {"onefold_busy_refusals_total{}": 1}
-    assert found["onefold_queries_waiting"] == {"onefold_queries_waiting{}": 1}
-    assert found["onefold_queries_total"]['onefold_queries_total{outcome="answered"}'] == 1
-    assert found["onefold_run_up"] == {"onefold_run_up{}": 1}
-    assert found["onefold_disk_full"] == {"onefold_disk_full{}": 0}
+    assert found["onefold_site_epsilon_left"] == {"onefold_site_epsilon_left site=north": 2.5}
+    assert found["onefold_busy_refusals"] == {"onefold_busy_refusals": 1}
+    assert found["onefold_queries_waiting"] == {"onefold_queries_waiting": 1}
+    assert found["onefold_queries"]["onefold_queries outcome=answered"] == 1
+    assert found["onefold_run_up"] == {"onefold_run_up": 1}
+    assert found["onefold_disk_full"] == {"onefold_disk_full": 0}
     assert len(found["onefold_certificate_expiry_seconds"]) == 2
     (start,) = found["onefold_start_time_seconds"].values()
     for end in found["onefold_certificate_expiry_seconds"].values():
         assert 360 < (end - start) / 86400 < 370
-    assert set(found) <= {family.name for family in SERVER_FAMILIES}
+    assert set(found) == {name.removesuffix("_total") for name in {**OF_THE_SERVER, **OF_THE_RUN}}
 
 
 def test_no_number_tells_who_asks(federation: Federation, run: Any) -> None:
-    text = ServerNumbers(federation.folder).text()
-    assert "onefold_query_seconds_count 1" in text
-    assert "querier" not in text
+    found = told(ServerNumbers(federation.folder))
+    assert "onefold_query_seconds" in found
+    assert "querier" not in str(found)
 
 
 def test_numbers_without_a_run_and_with_a_damaged_list(federation: Federation) -> None:
     numbers = ServerNumbers(federation.folder)
     federation.folder.prepare()
-    assert parsed(numbers.text())["onefold_run_up"] == {"onefold_run_up{}": 0}
+    assert told(numbers)["onefold_run_up"] == {"onefold_run_up": 0}
     federation.folder.registry.write_text("{")
-    assert "onefold_disk_full" in parsed(numbers.text())
+    assert "onefold_disk_full" in told(numbers)
 
 
 def test_endpoint_is_on_the_loopback_address_and_reads_anew(federation: Federation, run: Any) -> None:
@@ -139,16 +114,19 @@ def test_endpoint_is_on_the_loopback_address_and_reads_anew(federation: Federati
         with pytest.raises(InvalidInputError, match="cannot be used for metrics"):
             serve_numbers(ServerNode(federation.folder), endpoint.server_port)
 
-        def asked() -> dict[str, dict[str, float]]:
+        def asked(host: str | None = None) -> tuple[int, dict[str, dict[str, float]]]:
             connection = http.client.HTTPConnection("127.0.0.1", endpoint.server_port, timeout=60)
-            connection.request("GET", "/metrics")
-            text = connection.getresponse().read().decode()
+            connection.request("GET", "/metrics", headers={} if host is None else {"Host": host})
+            answer = connection.getresponse()
+            status, text = answer.status, answer.read().decode()
             connection.close()
-            return parsed(text)
+            return status, {} if status != 200 else parsed(text)
 
-        assert asked()["onefold_run_restarts_total"] == {"onefold_run_restarts_total{}": 0}
+        assert asked("evil.example.org")[0] == 403  # no web page reads it through a browser
+        assert asked(f"localhost:{endpoint.server_port}")[0] == 200
+        assert asked()[1]["onefold_run_restarts"] == {"onefold_run_restarts": 0}
         run.spool.submit(Request(Query("q1", np.ones((4, 3))), "me", 60.0))
-        assert asked()["onefold_queries_waiting"] == {"onefold_queries_waiting{}": 1}
+        assert asked()[1]["onefold_queries_waiting"] == {"onefold_queries_waiting": 1}
     finally:
         endpoint.shutdown()
         endpoint.server_close()

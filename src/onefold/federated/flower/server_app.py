@@ -21,12 +21,14 @@ from typing import Any
 
 from flwr.app import Message as Envelope
 from flwr.serverapp import Grid, ServerApp
+from prometheus_client import generate_latest
 
 from onefold._base.files import has_room, is_disk_full, open_file, remove_file, write_whole
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
+from onefold.federated.flower.numbers import OF_THE_RUN, Numbers
 from onefold.federated.flower.parcels import Carrier, ParcelSpool
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.sightings import Sightings
@@ -62,7 +64,6 @@ from onefold.federated.messages import (
     SiteFacts,
     to_parts,
 )
-from onefold.federated.metrics import Metrics
 from onefold.federated.signatures import SentSignature
 
 __all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
@@ -98,7 +99,7 @@ class Coordinator:
         self.carrier = Carrier(ParcelSpool(folder.spool), lambda *what: self.send(SUM_STEP, *what))
         self.sightings = self.reception.sightings
         self.open: list[Exchange] = []
-        self.metrics = Metrics()
+        self.metrics = Numbers(OF_THE_RUN)
         self._numbers = folder.run_numbers
         self.pulse = self.spool.pulse(folder.settings.queue)
         self._taken: list[Request] = []  # not sent yet
@@ -147,7 +148,7 @@ class Coordinator:
             self._told = now
         if self._may_send() and not self.pulse.is_full:  # a full disk: what is taken could not be answered
             self._taken += self.spool.take()
-            self.metrics.add("onefold_queries_total", self.spool.expired, outcome="expired")
+            self.metrics.tell("onefold_queries_total", self.spool.expired, outcome="expired")
             self.spool.expired = 0
         if not self.pulse.is_full:
             self.carrier.look(self.reception.online)
@@ -192,8 +193,8 @@ class Coordinator:
         self.pulse.beat()
         with suppress(OSError):  # nothing depends on them
             part = self._numbers.with_suffix(".part")
-            with open_file(part, "w") as file:
-                file.write(self.metrics.text())
+            with open_file(part, "wb") as file:
+                file.write(generate_latest(self.metrics))
             part.replace(self._numbers)
         if not self.pulse.is_full:
             self.registry.finish_removals()
@@ -206,18 +207,18 @@ class Coordinator:
         for request in exchange.requests:
             found = exchange.answered[request.query.id]
             whole = "answered" if found == len(exchange.expected) else "partial"
-            self.metrics.add("onefold_queries_total", outcome=whole if found else "unanswered")
-            self.metrics.add("onefold_query_rows_total", len(request.query.features))
-            self.metrics.observe("onefold_query_seconds", took)
+            self.metrics.tell("onefold_queries_total", outcome=whole if found else "unanswered")
+            self.metrics.tell("onefold_query_rows_total", len(request.query.features))
+            self.metrics.tell("onefold_query_seconds", took)
 
     def _count_reply(self, site: str, messages: Sequence[Message]) -> None:
         """Count what a site replied to queries."""
         for message in messages:
             outcome = message.code.value if isinstance(message, Failure) else "answered"
-            self.metrics.add("onefold_answers_total", site=site, outcome=outcome)
+            self.metrics.tell("onefold_answers_total", site=site, outcome=outcome)
             size = message.values.nbytes if isinstance(message, Answers) else 0
             size = len(message.content) if isinstance(message, SealedAnswers) else size
-            self.metrics.add("onefold_bytes_total", size, direction="received")
+            self.metrics.tell("onefold_bytes_total", size, direction="received")
 
     def _sweep(self) -> None:
         """Drop what nobody will fetch; the first time also what an earlier run did not bring to an end."""
@@ -266,7 +267,7 @@ class Coordinator:
             signatures = [request.signature for request in exchange.requests]
             exchange.waiting |= self.send(kind, nodes, messages, timeout, first.caller, signatures)
             size = sum(request.query.features.nbytes for request in exchange.requests)
-            self.metrics.add("onefold_bytes_total", size * len(nodes), direction="sent")
+            self.metrics.tell("onefold_bytes_total", size * len(nodes), direction="sent")
         except Exception as error:  # the other queries of this step must not be lost with it
             LOG.error("queries could not be sent error=%s", type(error).__name__)
 
