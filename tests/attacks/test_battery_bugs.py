@@ -15,17 +15,17 @@ from onefold.audit.battery import attack
 from onefold.fabrication import TableSynthesizer, pair_tables, synthesizer
 from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, Laplace, samplers
-from onefold.privacy.mechanisms import bounded_fisher, fisher, labels, laplace, mechanism
+from onefold.privacy.domains import Ball
+from onefold.privacy.mechanisms import entries, labels, mechanism, rows
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.rows import Weights
 from onefold.privacy.moments import _release as moments
-from onefold.privacy.sensitivity import Ball
 
 FEW, FEWER = 2000, 300  # releases; fewer of what takes long and is seen at once
 ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
 Patch = pytest.MonkeyPatch
 Plant = Callable[[Patch], None]
-STREAM_USERS = (mechanism, fisher, bounded_fisher, labels, moments, pair_tables)
+STREAM_USERS = (mechanism, rows, labels, moments, pair_tables)
 
 
 def caught(name: str, place: int = ENTRY, n_releases: int = FEW) -> set[str]:
@@ -48,7 +48,7 @@ def no_noise_on_the_last_column(patch: Patch) -> None:
 
 def half_the_laplace_scale(patch: Patch) -> None:
     def table(self: Any) -> Any:
-        return laplace.laplace_table(
+        return entries.laplace_table(
             2 * Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share)
         )
 

@@ -74,8 +74,6 @@ DRAWS = ("bernoulli", "byte_stream", "discrete_laplace", "rounded_gaussian")
 NO_RELEASE = {
     "privacy/persons.py:limit_rows": "which rows of a person count",
     "privacy/mechanisms/mechanism.py:sample": "noise without data, for whoever wants to look at it",
-    "privacy/mechanisms/bounded_fisher.py:_draw": "noise without data, or of the float sampler",
-    "privacy/mechanisms/fisher.py:_draw": "noise without data, or of the float sampler",
     "release/curves.py:draw": "simulated noise of a figure",
     "release/releases.py:release_utility_preserving": "its guarantee is void",
 }

@@ -36,8 +36,8 @@ from onefold.privacy import (
     domain_of,
 )
 from onefold.privacy.contract import EncodedBox
+from onefold.privacy.domains import Domain, InferredBox
 from onefold.privacy.samplers import Lattice
-from onefold.privacy.sensitivity import Domain, InferredBox
 from onefold.release import release_table
 from onefold.tables import CellEncoder, Field, Schema
 from onefold.transfer import PrivateSource

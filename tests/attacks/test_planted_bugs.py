@@ -20,10 +20,10 @@ from attacks.blocks import BlockRelease, contradictions
 from onefold.fabrication import pair_map, pair_tables, synthesizer
 from onefold.federated.secret import noise, rounds
 from onefold.federated.secret.contract import SumContract
-from onefold.privacy import Ball, Box, samplers, sensitivity
+from onefold.privacy import Ball, Box, domains, samplers
 from onefold.privacy.contract import EncodedBox
-from onefold.privacy.mechanisms import fisher, gaussian, labels, laplace, mechanism
-from onefold.privacy.mechanisms.laplace import Laplace
+from onefold.privacy.mechanisms import entries, fisher, labels, mechanism, rows
+from onefold.privacy.mechanisms.entries import Laplace
 from onefold.privacy.moments import _estimator, _release
 
 Patch = pytest.MonkeyPatch
@@ -236,9 +236,9 @@ def radius_for_diameter(patch: Patch) -> None:
 
 @seen_in("OptimalNoise, record", "AnalyticGaussian, record", "FisherGaussian", "release_iid", fast=True)
 def two_thirds_of_the_noise(patch: Patch) -> None:
-    for module in (fisher, gaussian):
+    for module in (fisher, entries):
         patch.setattr(module, "rounded_gaussian", _smaller(module.rounded_gaussian))
-    patch.setattr(laplace, "discrete_laplace", _smaller_steps(laplace.discrete_laplace))
+    patch.setattr(entries, "discrete_laplace", _smaller_steps(entries.discrete_laplace))
 
 
 def _smaller(original: Any) -> Any:
@@ -287,13 +287,13 @@ def labels_with_twice_the_epsilon(patch: Patch) -> None:
 
 @seen_in("rows outside", fast=True)
 def number_outside_with_twice_the_epsilon(patch: Patch) -> None:
-    original = sensitivity.laplace_table
-    patch.setattr(sensitivity, "laplace_table", lambda rate: original(2 * rate))
+    original = domains.laplace_table
+    patch.setattr(domains, "laplace_table", lambda rate: original(2 * rate))
 
 
 @seen_in("tables", "moments", "AnalyticGaussian, record", "labels", "rows outside")
 def seeded_generator(patch: Patch) -> None:
-    for module in (mechanism, fisher, labels, _release, pair_tables, sensitivity, noise):
+    for module in (mechanism, rows, labels, _release, pair_tables, domains, noise):
         patch.setattr(module, "byte_stream", lambda random_state: samplers.byte_stream(0))
 
 

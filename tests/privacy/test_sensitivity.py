@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import Ball, Box, sensitivity
+from onefold.privacy import Ball, Box, domains
 
 finite = st.floats(-1e6, 1e6)
 
@@ -123,14 +123,14 @@ def test_other_invalid_domains_are_refused() -> None:
 def test_bounds_taken_from_the_data_warn() -> None:
     X = np.array([[0.0, 5.0], [2.0, 5.0]])
     with pytest.warns(PrivacyLeakWarning, match="not private"):
-        box = sensitivity.from_data(X)
+        box = domains.from_data(X)
     assert box.inferred
     assert not Box(0, 1).inferred
     assert box.low.tolist() == [0.0, 5.0]
     assert box.high[0] == 2.0
     for bad in (np.zeros((0, 2)), np.zeros(3), np.array([[np.nan]])):
         with pytest.warns(PrivacyLeakWarning), pytest.raises(InvalidInputError, match="2D table"):
-            sensitivity.from_data(bad)
+            domains.from_data(bad)
 
 
 # --- a private hint ---------------------------------------------------------------------------------------

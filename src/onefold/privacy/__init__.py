@@ -1,8 +1,9 @@
 """Noise with a stated guarantee, what it takes, what it promises, and a ledger of what was spent."""
 
-from onefold.privacy import calibration, sensitivity
+from onefold.privacy import calibration, domains
 from onefold.privacy.composition import Event
 from onefold.privacy.contract import domain_of
+from onefold.privacy.domains import Ball, Box
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Ledger, charge
 from onefold.privacy.mechanisms import (
@@ -16,7 +17,6 @@ from onefold.privacy.mechanisms import (
     RandomisedLabels,
 )
 from onefold.privacy.moments import PrivateMoments
-from onefold.privacy.sensitivity import Ball, Box
 
 __all__ = [
     "AnalyticGaussian",
@@ -36,5 +36,5 @@ __all__ = [
     "calibration",
     "charge",
     "domain_of",
-    "sensitivity",
+    "domains",
 ]

@@ -16,9 +16,9 @@ from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Floats, Index, Labels, column_array
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.domains import Changes, Domain
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.persons import known_persons
-from onefold.privacy.sensitivity import Changes, Domain
 from onefold.privacy.terms import root, round_up
 from onefold.tables import Field, Schema
 from onefold.tables.encoded import TRAINED

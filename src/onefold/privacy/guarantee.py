@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from onefold._base.validation import (
@@ -38,20 +38,6 @@ SEEDED = "the noise was drawn from a seed: whoever knows it can take the noise a
 FLOAT_SAMPLER = "the float sampler was chosen: the numbers hold in exact arithmetic only"
 PAIRS = ("entry", "record", "replaced", "labels", "person")
 LISTS = ("voided_by", "conditions")
-PLAIN = (
-    "unit",
-    "n_features",
-    "untouched_entries",
-    "mechanism",
-    "sensitivity",
-    "neighbours",
-    "labels_in_record",
-    "n_owners",
-    "rows_per_person",
-    "clipped",
-    "mu",
-    "schema",
-)
 ALL_UNITS = ("label", *UNITS)  # from the narrowest to the widest
 CONSTRAINTS: dict[str, Entry] = {
     "unit": OneOf(ALL_UNITS),
@@ -468,8 +454,8 @@ class Guarantee:
         """
         try:
             known = {"schema": None, **plain}
-            pairs: dict[str, Any] = {name: _read_pair(known[name]) for name in PAIRS}
-            found = cls(**pairs, **{name: known[name] for name in (*PLAIN, *LISTS)})
+            given = {field.name: known[field.name] for field in fields(cls)}
+            found = cls(**given | {name: _read_pair(known[name]) for name in PAIRS})
             if plain.get("holds", found.holds) != found.holds:
                 raise InvalidInputError("this guarantee says whether it holds in two ways")
             return found

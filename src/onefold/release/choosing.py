@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import BoundedFisherNoise, FisherGaussian
-from onefold.privacy.sensitivity import Domain
+from onefold.privacy.domains import Domain
 from onefold.privacy.terms import positive
 
 __all__ = ["Strength", "bounded_lam", "bounded_lam_of_epsilon", "choose"]

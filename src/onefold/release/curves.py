@@ -16,8 +16,8 @@ from onefold._base.progress import track
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import FisherGaussian
+from onefold.privacy.domains import Domain
 from onefold.privacy.samplers import RandomState, byte_stream, generator
-from onefold.privacy.sensitivity import Domain
 from onefold.release.choosing import Strength
 from onefold.release.svm import RobustSVM
 

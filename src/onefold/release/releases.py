@@ -15,13 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, charge
+from onefold.privacy.domains import Domain
 from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.mechanisms.mechanism import unpack
 from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
-from onefold.privacy.sensitivity import Domain
 from onefold.privacy.terms import positive
 from onefold.release._solver import kkt_residual
 from onefold.release.svm import RobustSVM, signs

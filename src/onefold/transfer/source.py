@@ -32,9 +32,9 @@ from onefold.privacy.contract import (
     released,
     under_contract,
 )
+from onefold.privacy.domains import Ball
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import SAME_PERSON, kept_rows
-from onefold.privacy.sensitivity import Ball
 from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
 from onefold.transfer._description import (

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import Ball, Box, Event, FisherGaussian, sensitivity
+from onefold.privacy import Ball, Box, Event, FisherGaussian, domains
 from reference import mechanisms as exact
 from reference import release as literal
 
@@ -148,7 +148,7 @@ def test_clipping_and_reach_follow_the_declared_domain() -> None:
     with pytest.raises(InvalidInputError, match="features"):
         fisher(1.0, [1.0, 2.0, 3.0], sensitivity=box)
     with pytest.warns(PrivacyLeakWarning):
-        inferred = sensitivity.from_data([[0.0, 1.0], [1.0, 3.0]])
+        inferred = domains.from_data([[0.0, 1.0], [1.0, 3.0]])
     assert not fisher(1.0, sensitivity=inferred).guarantee(2).holds
 
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy import AnalyticGaussian, Ball, Box, Gaussian, Laplace, OptimalNoise, sensitivity
+from onefold.privacy import AnalyticGaussian, Ball, Box, Gaussian, Laplace, OptimalNoise, domains
 
 KINDS = [Laplace, OptimalNoise, Gaussian, AnalyticGaussian]
 every_sampler = pytest.mark.parametrize("sampler", ["float", "hardened"])
@@ -245,7 +245,7 @@ def test_invalid_calls_are_refused() -> None:
 def test_bounds_taken_from_the_data_void_the_guarantee() -> None:
     X = np.random.default_rng(0).random((20, 3))
     with pytest.warns(PrivacyLeakWarning, match="declare them"):
-        box = sensitivity.from_data(X)
+        box = domains.from_data(X)
     for kind in KINDS:
         guarantee = make(kind, sensitivity=box).guarantee(3)
         assert not guarantee.holds

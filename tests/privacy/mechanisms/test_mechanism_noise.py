@@ -173,7 +173,7 @@ def test_hardened_gaussian_noise_is_no_smaller_than_calibrated(epsilon: float, m
         drawn.append(sigma)
         return rounded_gaussian(stream, sigma, size)
 
-    monkeypatch.setattr("onefold.privacy.mechanisms.gaussian.rounded_gaussian", record)
+    monkeypatch.setattr("onefold.privacy.mechanisms.entries.rounded_gaussian", record)
     noise.sample(3, random_state=0)
     needed = Fraction(noise._lattice.steps) * Fraction(noise._sigma)
     assert 1 <= Fraction(drawn[0]) / needed < 1 + Fraction(1, 2**48)

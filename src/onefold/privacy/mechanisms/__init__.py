@@ -1,10 +1,8 @@
-"""Noise, one family per file."""
+"""Noise on entries, on rows and on labels."""
 
-from onefold.privacy.mechanisms.bounded_fisher import BoundedFisherNoise
-from onefold.privacy.mechanisms.fisher import FisherGaussian
-from onefold.privacy.mechanisms.gaussian import AnalyticGaussian, Gaussian
+from onefold.privacy.mechanisms.entries import AnalyticGaussian, Gaussian, Laplace, OptimalNoise
+from onefold.privacy.mechanisms.fisher import BoundedFisherNoise, FisherGaussian
 from onefold.privacy.mechanisms.labels import RandomisedLabels
-from onefold.privacy.mechanisms.laplace import Laplace, OptimalNoise
 from onefold.privacy.mechanisms.mechanism import Mechanism
 
 __all__ = [

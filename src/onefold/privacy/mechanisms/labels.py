@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Floats, Index, Integers, Labels
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.frozen import Frozen
+from onefold.privacy.domains import Frozen
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import (
     ByteStream,

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import AnyArray, Floats, Integers
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.frozen import Frozen
+from onefold.privacy.domains import INFERRED, Ball, Domain, Frozen
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.samplers import (
     SAMPLERS,
@@ -23,7 +23,6 @@ from onefold.privacy.samplers import (
     byte_stream,
     lattice_for,
 )
-from onefold.privacy.sensitivity import INFERRED, Ball, Domain
 from onefold.privacy.terms import (
     DELTA,
     EPSILON,
@@ -163,6 +162,7 @@ class Mechanism(Frozen):
     """
 
     norm: ClassVar[int]  # the sensitivity of a record is measured in this norm
+    _moments: Pair  # mean absolute and mean squared noise of scale one, where it is not zero by design
 
     def __init__(
         self,
@@ -303,19 +303,26 @@ class Mechanism(Frozen):
     def _loss(self, factor: float, n_entries: int) -> Pair:
         """(epsilon, delta) when ``n_entries`` change by ``factor`` times the sensitivity together."""
 
-    @property
     @abstractmethod
+    def _density(self, z: Floats) -> Floats:
+        """Density of noise of scale one, where it is not zero by design."""
+
+    @abstractmethod
+    def _cdf(self, z: Floats) -> Floats:
+        """Distribution function of noise of scale one, where it is not zero by design."""
+
+    @property
     def expected_magnitude(self) -> float:
         """Mean absolute noise of an entry."""
+        return (1 - self.untouched_share) * self._moments[0] * self.scale
 
     @property
-    @abstractmethod
     def variance(self) -> float:
         """Mean squared noise of an entry."""
+        return (1 - self.untouched_share) * self._moments[1] * self.scale * self.scale
 
-    @abstractmethod
     def density(self, v: ArrayLike) -> Floats:
-        """Density of the noise.
+        """Density of the noise (000 eq. 74), infinite at zero where entries are left untouched by design.
 
         Parameters
         ----------
@@ -327,10 +334,12 @@ class Mechanism(Frozen):
         ndarray
             Density at each value; for hardened noise, before it is rounded to the grid.
         """
+        values, share = np.asarray(v, dtype=np.float64), self.untouched_share
+        continuous = (1 - share) * self._density(values / self.scale) / self.scale
+        return np.where((values == 0) & (share > 0), np.inf, continuous)
 
-    @abstractmethod
     def cdf(self, v: ArrayLike) -> Floats:
-        """Distribution function of the noise.
+        """Distribution function of the noise (000 eq. 75).
 
         Parameters
         ----------
@@ -343,6 +352,9 @@ class Mechanism(Frozen):
             Probability of noise up to and including each value; for hardened noise, before it is rounded to
             the grid.
         """
+        values, share = np.asarray(v, dtype=np.float64), self.untouched_share
+        continuous = (1 - share) * self._cdf(values / self.scale)
+        return np.where(values < 0, continuous, continuous + share)
 
     @property
     def scale(self) -> float:

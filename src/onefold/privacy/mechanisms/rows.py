@@ -3,15 +3,17 @@
 import itertools
 import math
 from abc import abstractmethod
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Floats
+from onefold._base.arrays import Floats, Integers
 from onefold._base.validation import OneOf, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
-from onefold.privacy.frozen import Frozen, constant
+from onefold.privacy.domains import Ball, Box, Domain, Frozen, constant
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms.mechanism import (
     LARGEST_VALUE_IN_SCALES,
@@ -21,9 +23,8 @@ from onefold.privacy.mechanisms.mechanism import (
     unpack,
     voids,
 )
-from onefold.privacy.samplers import SAMPLERS, RandomState
-from onefold.privacy.sensitivity import Ball, Box, Domain
-from onefold.privacy.terms import NOTHING, Pair, multiplied, positive, shown_limit
+from onefold.privacy.samplers import SAMPLERS, ByteStream, Lattice, RandomState, byte_stream
+from onefold.privacy.terms import DELTA, NOTHING, Pair, multiplied, number, positive, shown_limit
 
 __all__ = ["RowNoise", "Weights"]
 
@@ -132,14 +133,20 @@ class RowNoise(Frozen):
     The unit of privacy is the record.
     """
 
-    delta: float
-
     def __init__(
         self,
+        lam: float,
+        Pi: ArrayLike | None,
+        delta: float,
         sensitivity: float | Domain | None,
-        n_features: int | None,
+        n_bounds: int | None,
         sampler: str,
     ) -> None:
+        self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
+        self.Pi, self.weights = None if Pi is None else np.array(Pi), Weights(Pi)
+        n_features = self.weights.n_features or n_bounds
+        if n_bounds not in (None, n_features):
+            raise InvalidInputError("bounds and Pi must have one entry per column")
         if sensitivity is None:
             raise InvalidInputError(NO_DOMAIN)
         check_parameter("sampler", sampler, OneOf(SAMPLERS))
@@ -156,6 +163,12 @@ class RowNoise(Frozen):
                 )
         self.sensitivity = self.domain.entry if self.domain else positive("sensitivity", sensitivity)
         self.n_features = n_features if n_features or self.domain is None else self.domain.n_features
+        scales = self._free_scales(self.n_features or 1)
+        if not np.all((scales > SMALLEST_SCALE) & np.isfinite(scales) & (scales < 1 / SMALLEST_SCALE)):
+            raise InvalidInputError("the noise would be too small or too large for float64: rescale the data")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lam={self.lam:g}, delta={self.delta:g}, sampler={self.sampler!r})"
 
     @property
     def hardened(self) -> bool:
@@ -172,10 +185,9 @@ class RowNoise(Frozen):
             raise InvalidInputError(f"the noise is for {self.n_features} columns, not for {n_features}")
         return int(n_features)
 
-    @staticmethod
-    def _check_scales(scales: Floats) -> None:
-        if not np.all((scales > SMALLEST_SCALE) & np.isfinite(scales) & (scales < 1 / SMALLEST_SCALE)):
-            raise InvalidInputError("the noise would be too small or too large for float64: rescale the data")
+    def _free_scales(self, n_features: int) -> Floats:
+        """Standard deviation of each column of the noise without bounds (002 Thm 2.4)."""
+        return self.weights.noise_scales(self.lam, n_features)
 
     # --- the noise ----------------------------------------------------------------------------------------
 
@@ -195,17 +207,52 @@ class RowNoise(Frozen):
         """
 
     @abstractmethod
-    def _draw(self, shape: tuple[int, ...], random_state: RandomState) -> Floats:
+    def second_moments(self, n_features: int) -> Floats:
+        """Compute the mean square of the noise.
+
+        Parameters
+        ----------
+        n_features : int
+            Number of columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The mean square of each column.
+        """
+
+    @abstractmethod
+    def _magnitudes(self, n_features: int) -> Floats:
+        """Mean absolute noise of each column."""
+
+    @property
+    def variance(self) -> float:
+        """Mean squared noise, averaged over the columns."""
+        return float(np.mean(self.second_moments(self.n_features or 1)))
+
+    @property
+    def expected_magnitude(self) -> float:
+        """Mean absolute noise, averaged over the columns."""
+        return float(np.mean(self._magnitudes(self.n_features or 1)))
+
+    @abstractmethod
+    def _draw(self, shape: tuple[int, ...], stream: ByteStream) -> Floats:
         """Float noise whose last axis runs over the columns."""
 
     @abstractmethod
-    def _in_steps(self, values: Floats, random_state: RandomState) -> Floats:
-        """Values and exact noise in steps of each column's grid, added as whole numbers."""
+    def _noise_in_steps(
+        self, stream: ByteStream, n_rows: int, n_features: int
+    ) -> Iterator[tuple[Lattice, Integers]]:
+        """The grid of each column, and exact noise in steps of that."""
 
     def _added(self, values: Floats, random_state: RandomState) -> Floats:
-        if self.hardened:
-            return self._in_steps(values, random_state)
-        return values + self._draw(values.shape, random_state)
+        stream = byte_stream(random_state)
+        if not self.hardened:
+            return values + self._draw(values.shape, stream)
+        result, columns = np.empty(values.shape), values.reshape(-1, values.shape[-1])
+        for j, (grid, noise) in enumerate(self._noise_in_steps(stream, *columns.shape)):
+            result.reshape(columns.shape)[:, j] = grid.value(grid.round(columns[:, j]) + noise)
+        return result
 
     def sample(self, shape: int | tuple[int, ...], random_state: RandomState = None) -> Floats:
         """Draw noise for rows.
@@ -275,13 +322,8 @@ class RowNoise(Frozen):
         """mu of so many records, for Gaussian noise."""
         return None
 
-    @abstractmethod
-    def _description(self) -> str:
-        """Short words for the noise."""
-
-    @abstractmethod
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Return what an :class:`Event` can say beyond (epsilon, delta).
+        """Return what an :class:`Event` can say beyond (epsilon, delta): nothing unless Gaussian.
 
         Parameters
         ----------
@@ -295,6 +337,7 @@ class RowNoise(Frozen):
         dict
             Fields of the event: the family of the noise and its size, or nothing.
         """
+        return {}
 
     def guarantee(
         self, n_features: int, n_samples: int | None = None, rows_per_person: int | None = None
@@ -329,7 +372,7 @@ class RowNoise(Frozen):
             n_features=n_features,
             untouched_entries=0.0,
             voided_by=(NO_EPSILON,) * math.isinf(entry[0]) + voids(self.domain, self.sampler),
-            mechanism=f"{self._description()}, {self.sampler} sampler",
+            mechanism=f"{type(self).__name__} of lam {self.lam:.4g}, {self.sampler} sampler",
             person=None if person is None else _finite(person),
             rows_per_person=rows_per_person,
             clipped=self.domain is not None,

@@ -1,4 +1,4 @@
-"""How far apart neighbouring datasets are: declared domains of a record, and clipping to them.
+"""Declared domains of a record: how far apart neighbouring datasets are, and clipping; objects that stay.
 
 Two relations are known. *Entry*: one entry of the matrix changes by at most d (000 Def. 10, 003 Def. 2).
 *Record*: a whole row is replaced by any other row of a declared domain. A domain is public: it comes from
@@ -7,29 +7,112 @@ clipped before the noise; clipping depends on one row at a time and lands in the
 that of the domain.
 """
 
+import copyreg
+import inspect
 import warnings
-from abc import abstractmethod
+from abc import ABCMeta, abstractmethod
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import Floats, Index
+from onefold._base.arrays import AnyArray, Floats, Index
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
-from onefold.privacy.frozen import Frozen
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
 from onefold.privacy.terms import EPSILON, multiplied, number, positive, root, round_up
 
-__all__ = ["Ball", "Box", "Changes", "Domain", "from_data"]
+__all__ = ["Ball", "Box", "Changes", "Domain", "Frozen", "from_data"]
 
 LARGEST_LOSS = 50.0  # of a private count
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_RADIUS = 1e-290  # below, float64 numbers are too coarse to shorten a row by little
 INFERRED = "the bounds of the data were inferred from the data"
+
+
+# --- objects that nobody changes once they are made, so that what they promised stays what they do --------
+
+
+def constant(array: AnyArray) -> AnyArray:
+    """Return a copy of an array that cannot be written to, whatever its flags are set to."""
+    if array.dtype.hasobject or array.size == 0:  # objects have no bytes of their own
+        array = array.copy()
+        array.flags.writeable = False
+        return array
+    return np.frombuffer(array.tobytes(), dtype=array.dtype).reshape(array.shape)
+
+
+class _Sealing(ABCMeta):
+    """Seals an object when its constructor, and those of all its classes, are done."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__call__(*args, **kwargs)
+        made._seal()
+        return made
+
+    @property
+    def __signature__(cls) -> inspect.Signature:  # or help() would show the one above
+        if cls.__init__ is object.__init__:  # type: ignore[misc]
+            return inspect.Signature()
+        signature = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
+
+class Frozen(metaclass=_Sealing):
+    """Base class of noises and domains: a parameter changed after use would make a guarantee false.
+
+    Copies are the object itself. Arrays are read-only, also for those who set their flag again: their memory
+    is a constant. Python keeps nobody from reaching into ``__dict__``; this is a guard against mistakes.
+
+    See Also
+    --------
+    onefold.privacy.Mechanism : A noise, which is frozen.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Laplace
+    >>> Laplace(1.0, sensitivity=1.0).epsilon = 0.01
+    Traceback (most recent call last):
+    AttributeError: Laplace cannot be changed: make a new one with another epsilon
+    """
+
+    def _seal(self) -> None:
+        for name, value in list(self.__dict__.items()):
+            if isinstance(value, np.ndarray):
+                self.__dict__[name] = constant(value)
+        self.__dict__["_sealed"] = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_sealed" in self.__dict__:
+            raise AttributeError(
+                f"{type(self).__name__} cannot be changed: make a new one with another {name}"
+            )
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} cannot be changed: make a new one")
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Any:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self),), dict(self.__dict__)  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        if "_sealed" in self.__dict__:
+            raise AttributeError(f"{type(self).__name__} cannot be changed: make a new one")
+        self.__dict__.update(state)
+        self._seal()
+
+
+# --- domains ----------------------------------------------------------------------------------------------
 
 
 class Changes(NamedTuple):
@@ -79,7 +162,7 @@ class Domain(Frozen):
 
     Examples
     --------
-    >>> from onefold.privacy.sensitivity import Box, Domain
+    >>> from onefold.privacy.domains import Box, Domain
     >>> isinstance(Box(0, 1), Domain)
     True
     """
@@ -266,7 +349,7 @@ class Box(Domain):
     See Also
     --------
     Ball : A bound on the length of a row.
-    onefold.privacy.sensitivity.from_data : A box around given data, which is not private.
+    onefold.privacy.domains.from_data : A box around given data, which is not private.
 
     Examples
     --------
@@ -474,10 +557,10 @@ def from_data(X: Any) -> Box:
     Examples
     --------
     >>> import warnings
-    >>> from onefold.privacy import Laplace, sensitivity
+    >>> from onefold.privacy import Laplace, domains
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore")
-    ...     box = sensitivity.from_data([[1.0, 5.0], [3.0, 2.0]])
+    ...     box = domains.from_data([[1.0, 5.0], [3.0, 2.0]])
     >>> Laplace(1.0, sensitivity=box).guarantee(n_features=2).holds
     False
     """
