@@ -57,6 +57,15 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(*parts["train"], *parts["test"], names, paths["train"], paths["test"])
 
 
+@pytest.fixture(scope="session")
+def digits_model(digits: Files, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of the digits, fitted once for every test that only reads one."""
+    path = tmp_path_factory.mktemp("model") / "digits.model"
+    words = ["--label", "digit", "--raw", "--out", str(path), "--quiet"]
+    assert main(["fit", str(digits.train["csv"]), *words]) == 0
+    return path
+
+
 @pytest.fixture
 def onefold(capsys: pytest.CaptureFixture[str]) -> Command:
     """Run the command in this process, which saves the seconds of its imports; output and exit code."""

@@ -11,7 +11,7 @@ from onefold import io
 from onefold.cli.app import main
 from onefold.tables import Schema
 
-N_ROWS = 600
+N_ROWS = 300
 NAMES = ["visit_id", "admitted", "born", "smoker", "ward", "lactate", "income", "note", "outcome"]
 
 
@@ -232,6 +232,7 @@ def test_held_out_rows_are_measured_beside_majority_and_linear_model(here: Path,
     words = ["fit", "t.csv", "--label", "outcome", "--test-size", "0.25"]
     assert main(words) == 0
     shown = capsys.readouterr()
+    assert "on 75 rows held out" in shown.out
     assert "(guessing the majority 0." in shown.out
     assert "a linear model 0." in shown.out
     assert "area under the ROC curve 0.9" in shown.out
@@ -241,10 +242,10 @@ def test_held_out_rows_are_measured_beside_majority_and_linear_model(here: Path,
     found = json.loads(capsys.readouterr().out)["held_out"]
     assert found["classes"] == ["ill again", "well"]
     matrix = np.array(found["confusion"])
-    assert matrix.sum() == found["rows"] == 150
-    assert found["accuracy"] == pytest.approx(np.trace(matrix) / 150)
+    assert matrix.sum() == found["rows"] == 75
+    assert found["accuracy"] == pytest.approx(np.trace(matrix) / 75)
     assert found["balanced_accuracy"] == pytest.approx(np.mean(np.diag(matrix) / matrix.sum(axis=1)))
-    assert found["majority"] == pytest.approx(matrix.sum(axis=1).max() / 150)
+    assert found["majority"] == pytest.approx(matrix.sum(axis=1).max() / 75)
     assert found["accuracy"] > found["majority"] + 0.15
     assert not found["boosting_is_better"]
 
@@ -258,6 +259,7 @@ def test_labels_that_nothing_explains_are_not_shown_to_be_predicted(here: Path, 
     assert "not shown to be better than guessing" in capsys.readouterr().out
 
 
+@pytest.mark.merge
 def test_boosting_is_recommended_where_it_is_clearly_better(here: Path, capsys) -> None:
     rng = np.random.default_rng(3)
     X = rng.random((3000, 8))
@@ -271,7 +273,7 @@ def test_boosting_is_recommended_where_it_is_clearly_better(here: Path, capsys) 
 
 def test_wide_table_of_several_units_is_decided_by_the_head(here: Path, capsys) -> None:
     rng = np.random.default_rng(2)
-    X = rng.normal(size=(300, 230)) * 10.0 ** (np.arange(230) % 6)
+    X = rng.normal(size=(200, 230)) * 10.0 ** (np.arange(230) % 6)
     told = X[:, 0] + X[:, 6] - X[:, 12] > 0
     columns = {f"x{j}": [f"{value:.6g}" for value in X[:, j]] for j in range(230)}
     write(here / "t.csv", columns | {"y": ["in" if value else "out" for value in told]})
@@ -292,7 +294,7 @@ def test_no_person_is_in_both_parts(here: Path, capsys) -> None:
     write(here / "t.csv", table)
     words = ["fit", "t.csv", "--label", "outcome", "--person", "patient", "--test-size", "0.25", "--json"]
     assert main(words) == 0
-    assert json.loads(capsys.readouterr().out)["held_out_rows"] == 150
+    assert json.loads(capsys.readouterr().out)["held_out_rows"] == 75
 
 
 def test_class_with_one_row_is_learned_from_and_not_held_out() -> None:
@@ -360,7 +362,7 @@ def test_gaps_in_an_array_are_read_like_gaps_in_a_table(here: Path, capsys) -> N
 def test_a_class_that_reads_like_a_gap_is_told(here: Path, capsys) -> None:
     table = visits() | {"outcome": ["NA", "well"] * (N_ROWS // 2)}
     assert main(["fit", write(Path("t.csv"), table), "--label", "outcome"]) == 2
-    assert "has one class only (300 of 600 cells are empty, or say so)" in capsys.readouterr().err
+    assert "has one class only (150 of 300 cells are empty, or say so)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.model_selection import train_test_split
+from tests.tiers import later
 
 from onefold import AutoencoderClassifier, FoldingClassifier, io
 from onefold.cli.app import main
 from onefold.cli.tables import read_numbers
 
-KINDS = ["csv", "npz", pytest.param("parquet", marks=pytest.mark.slow)]
+KINDS = later(["csv", "npz", "parquet"], ["csv", "npz"])
 
 
 def label_of(kind: str) -> str:
@@ -27,14 +28,6 @@ def predictions(path: Path) -> list[str]:
 def expected(digits) -> np.ndarray:
     model = AutoencoderClassifier(tune="auto")
     return model.fit(digits.X_train, digits.y_train).predict(digits.X_test)
-
-
-@pytest.fixture(scope="module")
-def model_file(digits, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("model") / "digits.model"
-    words = ["--label", "digit", "--raw", "--out", str(path), "--quiet"]
-    assert main(["fit", str(digits.train["csv"]), *words]) == 0
-    return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,23 +61,23 @@ def test_fit_and_predict_agree_with_the_library_in_every_format(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_predict_reads_another_format_than_the_model_was_fitted_on(
-    digits, expected, model_file, tmp_path: Path, kind: str
+    digits, expected, digits_model, tmp_path: Path, kind: str
 ) -> None:
     if kind == "parquet":
         pytest.importorskip("pyarrow")
     out = tmp_path / "p.npz"
-    assert main(["predict", str(model_file), str(digits.test[kind]), "--out", str(out), "--quiet"]) == 0
+    assert main(["predict", str(digits_model), str(digits.test[kind]), "--out", str(out), "--quiet"]) == 0
     np.testing.assert_array_equal(np.load(out)["prediction"], expected)
 
 
-def test_predict_matches_columns_by_name(digits, expected, model_file, tmp_path: Path, capsys) -> None:
+def test_predict_matches_columns_by_name(digits, expected, digits_model, tmp_path: Path, capsys) -> None:
     shuffled, out = tmp_path / "s.csv", tmp_path / "p.npz"
     order = np.random.default_rng(1).permutation(64)
     with shuffled.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["person", *(digits.names[j] for j in order)])
         writer.writerows([f"p{i:03d}", *row[order]] for i, row in enumerate(digits.X_test))
-    arguments = ["predict", str(model_file), str(shuffled), "--out", str(out), "--id", "person"]
+    arguments = ["predict", str(digits_model), str(shuffled), "--out", str(out), "--id", "person"]
     assert main(arguments) == 0
     with np.load(out) as arrays:
         np.testing.assert_array_equal(arrays["prediction"], expected)
@@ -95,12 +88,12 @@ def test_predict_matches_columns_by_name(digits, expected, model_file, tmp_path:
     assert capsys.readouterr() == ("", "")
 
 
-def test_predict_writes_distances_and_scores(digits, model_file, tmp_path: Path) -> None:
+def test_predict_writes_distances_and_scores(digits, digits_model, tmp_path: Path) -> None:
     out = {suffix: tmp_path / f"p.{suffix}" for suffix in ("npz", "csv")}
     for path in out.values():
         arguments = [
             "predict",
-            model_file,
+            digits_model,
             digits.test["csv"],
             "--out",
             path,
@@ -109,7 +102,7 @@ def test_predict_writes_distances_and_scores(digits, model_file, tmp_path: Path)
             "--quiet",
         ]
         assert main(list(map(str, arguments))) == 0
-    model = io.load(model_file)
+    model = io.load(digits_model)
     del model.feature_names_in_
     with np.load(out["npz"], allow_pickle=False) as arrays:
         np.testing.assert_allclose(arrays["distances"], model.distances(digits.X_test), rtol=1e-12)
@@ -121,8 +114,8 @@ def test_predict_writes_distances_and_scores(digits, model_file, tmp_path: Path)
         np.testing.assert_array_equal(flat.values, arrays["scores"])
 
 
-def test_predict_writes_csv_to_standard_output(digits, expected, model_file, capsys) -> None:
-    assert main(["predict", str(model_file), str(digits.test["npz"]), "--out", "-", "--label", "y"]) == 0
+def test_predict_writes_csv_to_standard_output(digits, expected, digits_model, capsys) -> None:
+    assert main(["predict", str(digits_model), str(digits.test["npz"]), "--out", "-", "--label", "y"]) == 0
     shown = capsys.readouterr()
     assert shown.out.split() == ["prediction", *map(str, expected)]
     assert f"accuracy {np.mean(expected == digits.y_test):.4f}" in shown.err
@@ -142,8 +135,6 @@ def test_held_out_accuracy_is_that_of_the_stored_model(digits, tmp_path: Path, c
     # Fitted on the other rows only: a row it was fitted on is its own nearest neighbour, or nearly.
     distances = stored.distances(digits.X_train).min(axis=1)
     assert distances[train].mean() < 0.9 * distances[held].mean()
-    assert main(arguments) == 0
-    assert "on 100 rows held out" in capsys.readouterr().out
 
 
 def test_options_of_fit_reach_the_model(digits, tmp_path: Path) -> None:
@@ -190,10 +181,10 @@ def test_text_labels_and_float32_survive_fit_and_predict(tmp_path: Path, capsys)
         assert [row["prediction"] for row in csv.DictReader(lines)] == y.tolist()
 
 
-def test_warning_is_printed_in_one_line(digits, tmp_path: Path, process) -> None:
+def test_warning_is_printed_in_one_line(digits, tmp_path: Path, onefold) -> None:
     big = tmp_path / "big.npz"
     np.savez(big, X=digits.X_train[:60] * 1e4, y=digits.y_train[:60])
-    done = process("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "1", "--quiet")
+    done = onefold("fit", big, "--label", "y", "--out", tmp_path / "m", "--scale", "1", "--quiet")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr.startswith("onefold: warning: ")
     assert done.stderr.count("\n") == 1

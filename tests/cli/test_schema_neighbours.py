@@ -1,6 +1,7 @@
 """By a schema, tables that differ in a cell or a record leave the same traces, and none is refused."""
 
 import json
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import later
 
 from onefold.cli.app import main
 from onefold.fabrication import MomentFabricator
@@ -88,8 +90,10 @@ def traces(folder: Path, unit: str, command: tuple[Any, ...], capsys: Any) -> di
     return {"out": printed.out, "err": printed.err, "promise": promise.read_bytes(), "form": form(out)}
 
 
-@pytest.mark.parametrize("unit", SCHEMAS)
-@pytest.mark.parametrize("command", COMMANDS)
+PAIRS = [("release", "records"), ("fabricate with private labels", "persons")]
+
+
+@pytest.mark.parametrize(("command", "unit"), later(product(COMMANDS, SCHEMAS), PAIRS))
 def test_one_record_changes_nothing_but_noisy_cells(
     folder: Path, capsys: pytest.CaptureFixture[str], command: str, unit: str
 ) -> None:

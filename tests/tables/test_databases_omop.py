@@ -95,7 +95,7 @@ def test_commands_run_on_the_example(
     assert set(read_table("synthetic.csv")["diabetes"]) <= {"no", "yes"}
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_a_site_fits_the_example(
     clinic: DatabaseAddress,
     tmp_path: Path,

@@ -412,6 +412,7 @@ def test_schema_reads_parquet_and_npz_like_csv(tmp_path: Path) -> None:
     np.testing.assert_array_equal(encoded[0], encoded[2])
 
 
+@pytest.mark.merge
 def test_table_read_by_a_schema_takes_no_memory_for_its_texts(tmp_path: Path) -> None:
     path = mixed_csv(tmp_path / "t.csv", 60_000)
     tracemalloc.start()
