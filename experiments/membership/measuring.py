@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from experiments.harness import Table
 from onefold.transfer import PrivateSource, TransferClassifier
-from onefold.transfer._default import Default
-from onefold.transfer._documented import Documented
+from onefold.transfer.documented import Documented
+from onefold.transfer.pool import Default
 
 Rows = NDArray[Any]
 COLUMNS = ("together", "target alone", "source alone")

@@ -11,7 +11,7 @@ SOLVERS = (
     "onefold.models.membership.fit_mapping",
     "onefold.models.membership.solve_mapping",
     "onefold.models.fuzzy.core.fit_layers",
-    "onefold.transfer._learners.fit_mixture",
+    "onefold.transfer.learners.fit_mixture",
 )
 
 

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from onefold.transfer._pool import OF_TARGET, PRIOR, HeldOut, fit_weights, pooled, weigh
+from onefold.transfer.pool import OF_TARGET, PRIOR, HeldOut, fit_weights, pooled, weigh
 from reference.shrinkage import literal_objective
 
 NAMES = tuple(PRIOR)
+OWN = np.array([name in OF_TARGET for name in NAMES])
 WEIGHTS = np.array(list(PRIOR.values()))
 
 
@@ -20,7 +21,7 @@ def held_out(n_rows, target, others, *, n_classes=3, fair=1.0):
     truth = np.arange(n_rows) % n_classes
     experts = [said(truth, n_classes, target if name in OF_TARGET else others, rng) for name in NAMES]
     rows = np.arange(n_rows)
-    return HeldOut(NAMES, experts, truth, rows < fair * n_rows, rows // n_classes % 5, WEIGHTS)
+    return HeldOut(OWN, experts, truth, rows < fair * n_rows, rows // n_classes % 5, WEIGHTS)
 
 
 def test_weights_minimise_the_literal_objective() -> None:
@@ -52,7 +53,7 @@ def test_source_that_misleads_loses_its_weight_to_many_labels() -> None:
         scores if name in OF_TARGET else np.roll(scores + 2.0 * np.eye(3)[held.truth], 1, axis=1)
         for name, scores in zip(NAMES, held.experts, strict=True)
     ]
-    found = weigh(HeldOut(NAMES, wrong, held.truth, held.fair, held.fold, WEIGHTS))
+    found = weigh(HeldOut(OWN, wrong, held.truth, held.fair, held.fold, WEIGHTS))
     assert found.weights[2:].sum() < 0.1
     assert found.weights[:2].sum() > WEIGHTS[:2].sum()
     assert found.gain <= 0.01

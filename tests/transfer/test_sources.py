@@ -9,7 +9,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import OptimalNoise, PrivateMoments
 from onefold.transfer import PrivateSource, TransferClassifier
 from onefold.transfer._files import CLASSIFIER
-from onefold.transfer._shrinkage import Prior, combined
+from onefold.transfer.pool import Prior, combined
 from reference.domains import blobs, hide
 
 CLASSES = range(6)

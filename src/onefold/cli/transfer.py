@@ -350,7 +350,7 @@ def _target(args: argparse.Namespace, schema: Any) -> tuple[Any, Any, AnyArray]:
             args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.quiet
         )
         return table.names, table.values, labels
-    from onefold.transfer.labels import few_labels, with_unlabelled
+    from onefold.transfer.classifier import few_labels, with_unlabelled
 
     few = with_unlabelled(schema)
     with busy(f"reading {args.data}", args.quiet):

@@ -62,8 +62,8 @@ class RowDescription:
     means: Floats
     counts: Floats
     mean_variances: Floats
-    spread: Floats | None = None  # (r, q): its square is the covariance inside a class, but for ``rest``
-    rest: float = 0.0  # variance in every direction besides
+    spread: Floats  # (r, q): its square is the covariance inside a class, but for ``rest``
+    rest: float  # variance in every direction besides
 
     @property
     def classes(self) -> Labels:
@@ -71,8 +71,8 @@ class RowDescription:
         return np.asarray(self.classifier.classes_)
 
     def within(self, axes: Floats) -> Floats | None:
-        """Return the covariance inside a class along axes, if the rows had any spread."""
-        if self.spread is None or not (self.spread.any() or self.rest):
+        """Return the covariance inside a class along axes; None where noise hides it."""
+        if not (self.spread.any() or self.rest):
             return None
         seen = self.spread @ axes
         return np.asarray(seen.T @ seen + self.rest * axes.T @ axes)

@@ -21,10 +21,10 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.models import AutoencoderClassifier, MembershipMapping
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.tables import Schema
-from onefold.transfer._default import Default, Expert
 from onefold.transfer._description import Description, MomentDescription, RowDescription
-from onefold.transfer._documented import Documented
-from onefold.transfer._learners import (
+from onefold.transfer.alignment import PROCRUSTES, DescriptionView, MeansView, Way, ways_to
+from onefold.transfer.documented import Documented
+from onefold.transfer.learners import (
     AutoencoderModel,
     GaussianModel,
     LinearModel,
@@ -32,15 +32,14 @@ from onefold.transfer._learners import (
     Projection,
     TargetModel,
 )
-from onefold.transfer._pool import OF_TARGET, PRIOR
-from onefold.transfer.alignment import PROCRUSTES, DescriptionView, MeansView, View, Way, ways_to
+from onefold.transfer.pool import OF_TARGET, PRIOR, Default, Expert
 
 if TYPE_CHECKING:
     from onefold.transfer.classifier import TransferClassifier
     from onefold.transfer.source import PrivateSource
 
 SOURCE, CLASSIFIER = "private source", "transfer classifier"
-ROW_ARRAYS = ("means", "counts", "mean_variances")
+ROW_ARRAYS = ("means", "counts", "mean_variances", "spread")
 # Parameters that are kept; an estimator is used only in fit.
 PARAMETERS = ("strategy", "components", "max_inducing", "allow_missing", "random_state")
 ENCODERS: dict[str, type[Encoder]] = {
@@ -138,8 +137,7 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
         parts.add("moments", *described.moments.to_parts())
     elif isinstance(described, RowDescription):
         parts.arrays.update({name: getattr(described, name) for name in ROW_ARRAYS})
-        if described.spread is not None:
-            parts.arrays.update(spread=described.spread, rest=np.array([described.rest]))
+        parts.arrays["rest"] = np.array([described.rest])
         parts.add("classifier", *io.to_parts(described.classifier, compact))
     return parts.about, parts.arrays
 
@@ -217,8 +215,6 @@ def _description_from(parts: Parts) -> Description:
     means = parts.array("means", count, int(classifier.n_features_in_))
     counts = parts.array("counts", count, least=1.0)
     variances = parts.array("mean_variances", count, least=0.0)
-    if "spread" not in parts.arrays:
-        return RowDescription(classifier, means, counts, variances)
     spread, rest = parts.array("spread", None, means.shape[1]), parts.array("rest", 1, least=0.0)
     return RowDescription(classifier, means, counts, variances, spread, float(rest[0]))
 
@@ -247,7 +243,7 @@ def parts_of_classifier(model: "TransferClassifier", compact: bool = False) -> t
     if isinstance(strategy, Default):
         _add_default(parts, strategy, compact)
     else:
-        _add_documented(parts, cast(Documented, strategy), compact)
+        _add_documented(parts, strategy, compact)
     if model.source is not None:
         parts.add("source", *parts_of_source(model.source, compact))
     elif model.sources is not None:
@@ -322,7 +318,7 @@ def _add_default(parts: Parts, strategy: Default, compact: bool) -> None:
     for expert in strategy.experts:
         _add_model(parts, expert.name, expert.model, compact)
     parts.about["flags"] = {
-        "own_way": strategy.own,
+        "own": strategy.own,
         "experts": [expert.name for expert in strategy.experts],
         "kinds": [expert.kind for expert in strategy.experts],
         "ways": [expert.way for expert in strategy.experts],
@@ -334,8 +330,7 @@ def _default_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Defaul
     flags = parts.about["flags"]
     names, kinds = tuple(flags["experts"]), tuple(flags["kinds"])
     own, *places = (
-        None if place is None else claimed(place, len(ways) - 1)
-        for place in (flags["own_way"], *flags["ways"])
+        None if place is None else claimed(place, len(ways) - 1) for place in (flags["own"], *flags["ways"])
     )
     if not set(OF_TARGET) <= set(kinds) <= set(PRIOR) or len(set(names)) < len(names):
         raise FileFormatError(MISFIT)
@@ -393,7 +388,7 @@ def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> No
         parts.add_arrays(name, present=model.present, **arrays)
     elif isinstance(model, MeansView):
         arrays = {"centres": model.centres, "variances": model.variances}
-        parts.add_arrays(f"{name}, view", **vars(model.projection), **arrays)
+        parts.add_arrays(name, **vars(model.projection), **arrays)
     # The source itself is in the file already.
 
 
@@ -401,7 +396,13 @@ def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) ->
     if kind == "source":
         if way.source is None:
             raise FileFormatError(MISFIT)
-        return _view_from(parts, f"{name}, view", way.source.description_)
+        described = way.source.description_
+        if f"{name}/centres" not in parts.arrays:
+            return DescriptionView(described)
+        projection = parts.projection(name)
+        size = projection.axes.shape[1]
+        centres = parts.array(f"{name}/centres", len(described.means), size)
+        return MeansView(projection, centres, parts.array(f"{name}/variances", size, least=POSITIVE))
     present = parts.positions(f"{name}/present", n_classes)
     if kind == "least squares":
         weights = parts.array(f"{name}/weights", None, n_classes)
@@ -420,16 +421,6 @@ def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) ->
         parts.array(f"{name}/offsets", count),
     )
     return GaussianModel(projection, mixture, present)
-
-
-def _view_from(parts: Parts, under: str, described: Description) -> View:
-    """Read how the source is asked: as it is, or by turned means."""
-    if f"{under}/centres" not in parts.arrays:
-        return DescriptionView(described)
-    projection = parts.projection(under)
-    size = projection.axes.shape[1]
-    variances = parts.array(f"{under}/variances", size, least=POSITIVE)
-    return MeansView(projection, parts.array(f"{under}/centres", len(described.means), size), variances)
 
 
 # --- schemas, where rows are those of a table -------------------------------------------------------------

@@ -9,12 +9,12 @@ import numpy as np
 from onefold._base.arrays import Array, Floats, Index
 from onefold.exceptions import InvalidInputError
 from onefold.transfer._description import Description, covariance_of, leading_directions
-from onefold.transfer._learners import Projection
+from onefold.transfer.learners import Projection
 
 if TYPE_CHECKING:
     from onefold.transfer.source import PrivateSource
 
-__all__ = ["mapped_rows", "overall_mean", "procrustes", "subspace_alignment"]
+__all__ = ["Way", "mapped_rows", "overall_mean", "procrustes", "subspace_alignment", "ways_to"]
 
 PROCRUSTES = "procrustes"  # to_source: use nothing of the source but the shape that its class means form
 SMALLEST = 0.05  # least variance or eigenvalue that is divided by, in units of the mean one
@@ -163,9 +163,6 @@ class MeansView:
         centres = self.centres / np.sqrt(self.variances)
         squares = np.sum(coordinates**2, axis=1)[:, None] - 2.0 * coordinates @ centres.T
         return np.asarray(-0.5 * (squares + np.sum(centres**2, axis=1)))
-
-
-View = DescriptionView | MeansView
 
 
 def turned_view(

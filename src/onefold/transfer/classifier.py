@@ -3,16 +3,18 @@
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import archive_bytes, kind_of, part, read_archive, save_archive
-from onefold._base.arrays import AnyArray, Array, Index, Labels
+from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
@@ -20,8 +22,6 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarnin
 from onefold.models import Autoencoder, ClassModels
 from onefold.models.probability import softmax
 from onefold.tables import Schema
-from onefold.transfer._default import Default, fit_default
-from onefold.transfer._documented import fit_documented
 from onefold.transfer._files import (
     CLASSIFIER,
     all_sources,
@@ -32,9 +32,9 @@ from onefold.transfer._files import (
     promise_to,
     source_from_parts,
 )
-from onefold.transfer._pool import Decision, Strategy
 from onefold.transfer.alignment import PROCRUSTES, Way, subspace_alignment, ways_to
-from onefold.transfer.labels import check_target_labels, few_labels, listed
+from onefold.transfer.documented import Documented, fit_documented
+from onefold.transfer.pool import Decision, Default, fit_default
 from onefold.transfer.source import PrivateSource
 
 __all__ = ["TransferClassifier"]
@@ -555,7 +555,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         bound = min(LARGEST, float(np.finfo(rows.dtype).max))
         return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
 
-    def _fit(self, rows: Array, codes: Index, given: Sequence[PrivateSource]) -> Strategy:
+    def _fit(self, rows: Array, codes: Index, given: Sequence[PrivateSource]) -> Default | Documented:
         self._to_source = self.to_source
         if isinstance(self.to_source, Encoder):
             self._to_source = fitted_encoder(self.to_source, rows.shape[1])
@@ -595,3 +595,89 @@ def _check_same_features(theirs: Schema, own: Schema, which: str) -> None:
     counts = [len(each) for each in pairs]
     if counts[0] != counts[1]:
         raise InvalidInputError(f"the schema has {counts[1]} features, that of {which} has {counts[0]}")
+
+
+# --- labels: few, with -1 where a row has none -------------------------------------------------------------
+
+
+def with_unlabelled(schema: Schema) -> Schema:
+    """Return the schema of a table of which most labels are missing or -1."""
+    label = schema.label
+    if label is None or not label.is_category:
+        raise InvalidInputError('the schema has no field of the role "label" with classes')
+    tokens = tuple(schema.missing_values if label.missing_values is None else label.missing_values)
+    levels = label.levels
+    if label.type in ("integer", "number") and -1 not in levels:
+        levels = (*levels, -1)
+    few = replace(label, missing="indicator", missing_values=(*tokens, "-1"), levels=levels)
+    found: Schema = clone(schema).set_params(
+        fields=[few if each is label else each for each in schema.fields]
+    )
+    return found
+
+
+def few_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
+    """Return the labels of a target's table, -1 where a row has none; an undeclared one is refused."""
+    if y is not None:
+        return np.asarray(y)
+    label = with_unlabelled(schema).label
+    assert label is not None
+    codes = with_unlabelled(schema).parse(X, roles=("label",))[label.name]
+    shown = np.array([*label.levels, -1], dtype=str if label.type == "string" else None)
+    return np.asarray(shown[codes])
+
+
+def unlabelled(labels: Labels) -> Mask:
+    """Find rows without a label: -1, or its text among labels that are text."""
+    if labels.dtype.kind in "OUS":
+        return np.asarray(labels.astype(str) == "-1")
+    return np.asarray(labels == -1)
+
+
+def check_target_labels(labels: Labels, known: Labels | None, allow_missing: bool) -> tuple[Labels, Index]:
+    """Return the classes, and the position of each row's label among them, -1 where there is none.
+
+    ``known`` are the classes of the source; without one the classes are those that have a label.
+    """
+    if labels.dtype.kind == "O" and any(label is None for label in labels):
+        raise InvalidInputError("y holds None: a row without a label has -1")
+    _check_classes(labels)
+    free = unlabelled(labels)
+    if free.all():
+        raise InvalidInputError("no row has a label: all are -1")
+    own = np.unique(labels[~free].astype(str) if labels.dtype.kind in "OUS" else labels[~free])
+    classes = own if known is None else np.asarray(known)
+    if not _same_kind(own, classes):
+        raise InvalidInputError("the labels are numbers and the source's are text, or the other way round")
+    if not np.isin(own, classes).all():  # before the cast, which shortens text and wraps numbers
+        raise InvalidInputError("y holds a class that the source does not know")
+    given = labels[~free].astype(classes.dtype)
+    if len(own) < len(classes) and not allow_missing:
+        lacking = [str(label) for label in classes if label not in given]
+        raise InvalidInputError(
+            f"no row is labelled as {listed(lacking)}: label one, or allow it "
+            "(allow_missing=True, --allow-missing)"
+        )
+    codes = np.full(len(labels), -1, dtype=np.intp)
+    codes[~free] = np.searchsorted(classes, given)
+    return classes, codes
+
+
+def _check_classes(labels: Labels) -> None:
+    """Refuse numbers that are measurements."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            check_classification_targets(labels.astype(str) if labels.dtype.kind == "O" else labels)
+    except ValueError as error:
+        raise InvalidInputError(str(error).splitlines()[0]) from None
+
+
+def _same_kind(one: Labels, other: Labels) -> bool:
+    return (one.dtype.kind in "OUS") == (other.dtype.kind in "OUS")
+
+
+def listed(names: Sequence[str], shown: int = 5) -> str:
+    """List the first of some class names; classes are published by the source and no data."""
+    more = f" and {len(names) - shown} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

@@ -12,10 +12,11 @@ import numpy as np
 from onefold._base.arrays import Array, Floats, Index
 from onefold.models import Autoencoder, AutoencoderClassifier, MembershipMapping, WideMembershipAutoencoder
 from onefold.transfer._description import Description
-from onefold.transfer._learners import adapted
-from onefold.transfer._pool import THREE, Decision
 from onefold.transfer.alignment import Way
+from onefold.transfer.learners import adapted
+from onefold.transfer.pool import Decision
 
+THREE = ("target", "mapping", "source")  # the experts of (87)
 LARGEST_INITIAL = 20  # 001 Sec. 5: n of the initial target classifier is at most this
 # Images of queries held at once, per class.
 BLOCK_VALUES = 8_000_000

@@ -13,7 +13,6 @@ from sklearn.base import clone
 from onefold._base.arrays import Array, Floats, Index
 from onefold.models import Autoencoder, AutoencoderClassifier
 from onefold.transfer._description import covariance_of
-from onefold.transfer._pool import log_loss, log_probabilities
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)  # in units of the mean square of a centred row
 SHARPNESS = (2.0, 4.0, 8.0, 16.0, 32.0)  # factors on the scores
@@ -27,6 +26,20 @@ ROWS_PER_DIRECTION = 20
 FEWEST_DIRECTIONS = 20
 OTHER_UNITS = 10.0  # a column that varies so many times as much as the median one has another unit
 CONSTANT = 1e-12  # spread, in units of the largest, of a column that does not vary
+
+
+# --- scores of classes ------------------------------------------------------------------------------------
+
+
+def log_probabilities(scores: Floats) -> Floats:
+    """Turn scores into logarithms of probabilities that add up to one."""
+    moved = scores - scores.max(axis=1, keepdims=True)
+    return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
+
+
+def log_loss(scores: Floats, codes: Index) -> float:
+    """Average minus the logarithm of the probability given to the right class."""
+    return float(-log_probabilities(scores)[np.arange(len(codes)), codes].mean())
 
 
 # --- units of columns -------------------------------------------------------------------------------------

@@ -1,0 +1,623 @@
+"""The strategy that transfers: experts, pooled with weights between a prior and held-out labels.
+
+1. Least squares on the labelled rows ("least squares"), and Gaussians that refine it on unlabelled rows
+   ("target"): what the target knows alone.
+2. Class means between those of the source and those of the labelled rows ("shrunk"), refined on unlabelled
+   rows ("refined"); the target's own Gaussians, begun with their beliefs ("mapping").
+3. The source as it is ("source").
+
+Sources that see rows in the same way have their class means averaged before labelled rows of the target
+shrink them; the weights follow from the labelled rows in closed form. Sources that see rows in different ways
+(another encoder, radius or centre) cannot be averaged; each group has experts of its own.
+
+Labels are hidden in turn. Weights start from what is known before a label is seen and move as far as the
+hidden labels ask for. No test switches the source off: with few labels the prior decides, with many the
+labels do.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.covariance import ledoit_wolf
+
+from onefold._base.arrays import Array, Floats, Index, Labels, Mask
+from onefold.exceptions import InvalidInputError
+from onefold.models import Autoencoder
+from onefold.transfer._description import Description
+from onefold.transfer.alignment import DescriptionView, Way, overall_mean, turned_view
+from onefold.transfer.learners import (
+    GaussianModel,
+    Learner,
+    LinearModel,
+    Mixture,
+    Projection,
+    TargetModel,
+    fit_least_squares,
+    log_probabilities,
+    project,
+    units_of,
+)
+
+PRIOR = {  # weight of each expert before a label is seen
+    "target": 0.3,
+    "least squares": 0.05,
+    "shrunk": 0.15,
+    "refined": 0.3,
+    "mapping": 0.3,
+    "source": 0.2,
+}
+OF_TARGET = ("target", "least squares")  # experts that the source has no part in
+STRENGTH = 5.0  # of the prior: loss for a weight that is one away from it
+FARTHEST = 10.0  # typical leads by which a class can be behind: no expert is surer than that
+MOST_FOLDS = 5
+FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
+MOST_ROWS = 20000  # and in the end
+RIDGE = 0.05  # added to the covariance inside a class, in units of its mean variance
+CLOSEST = 0.02  # least squared distance of the domains, in units of a row's variance
+LABELLED_ROUNDS, LABELLED_PRIOR = 2, 10.0  # rounds, and rows the source's covariance counts as, per direction
+REFINED_ROUNDS, REFINED_PRIOR = 8, 2.0  # the same where unlabelled rows count
+
+
+# --- decisions --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a strategy decides about some rows."""
+
+    distances: Floats  # (n, C); the smallest decides
+    names: tuple[str, ...]  # of the experts
+    expert: Index  # (n,), positions in names: who decided
+    alone: Index  # (n,), class by the target alone
+
+    @property
+    def deciders(self) -> Labels:
+        """Name of the expert that decided each row."""
+        return np.asarray(np.array(self.names)[self.expert])
+
+    @property
+    def codes(self) -> Index:
+        """Position of the class of each row."""
+        return np.asarray(self.distances.argmin(axis=1))
+
+
+@dataclass(frozen=True)
+class Expert:
+    """A fitted model with its weights."""
+
+    name: str
+    kind: str  # its name where there is one source
+    model: TargetModel
+    way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
+    scale: float  # what its scores are divided by
+    weight: float
+    alone: float  # weight without the source
+
+
+@dataclass(frozen=True)
+class Default:
+    """Fitted experts and what they are worth."""
+
+    ways: tuple[Way, ...]  # to each source; one that leads nowhere without a source
+    own: int | None  # position of the way of the rows that the target's models see; None: rows as they are
+    experts: tuple[Expert, ...]
+    n_classes: int
+    present: Index  # classes that have labels in the target
+    gain: float
+    accuracy: float | None = None  # on labelled rows that were held out; None where none were
+
+    @property
+    def named_weights(self) -> dict[str, float]:
+        """Weight of each expert by its name."""
+        return {expert.name: expert.weight for expert in self.experts}
+
+    def rows_of(self, expert: Expert) -> int | None:
+        """Return the position of the way of the rows that an expert sees; None for rows as they are."""
+        return self.own if expert.way is None else expert.way
+
+    def decide(self, rows: Array) -> Decision:
+        """Pool the experts; the one whose weighted lead is largest counts as the decider."""
+        used = [expert for expert in self.experts if expert.weight > 0.0 or expert.alone > 0.0]
+        seen: dict[int | None, Array] = {None: rows}
+        for place in {self.rows_of(expert) for expert in used} - {None}:
+            seen[place] = self.ways[place or 0](rows)
+        said = [
+            bounded(expert.model.scores(seen[self.rows_of(expert)], self.n_classes), expert.scale)
+            for expert in used
+        ]
+        alone = pooled(said, np.array([expert.alone for expert in used]))
+        said = [
+            neutral(scores, self.present) if expert.kind in OF_TARGET else scores
+            for expert, scores in zip(used, said, strict=True)
+        ]
+        weights = np.array([expert.weight for expert in used])
+        together = pooled(said, weights)
+        codes = together.argmax(axis=1)
+        leads = [weight * _lead(scores, codes) for weight, scores in zip(weights, said, strict=True)]
+        decider = np.where((weights > 0.0)[:, None], leads, -np.inf).argmax(axis=0)
+        names = tuple(expert.name for expert in used)
+        return Decision(-log_probabilities(together), names, decider, alone.argmax(axis=1))
+
+
+def _lead(scores: Floats, codes: Index) -> Floats:
+    """Return how far the decided class is ahead of the best other one."""
+    if scores.shape[1] < 2:
+        return np.zeros(len(codes))
+    rows = np.arange(len(codes))
+    others = scores.copy()
+    others[rows, codes] = -np.inf
+    return np.asarray(scores[rows, codes] - others.max(axis=1))
+
+
+# --- fitting ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An expert before it is fitted: what it is there for, and how it is made."""
+
+    name: str
+    kind: str  # its name where there is one source
+    way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
+    prior: float  # weight before a label is seen
+    make: Callable[[Index, Index], TargetModel] | None  # from known codes and a sample of the rows
+    begun: str = ""  # a model of the target, begun with the beliefs of this expert
+
+
+@dataclass(frozen=True)
+class Task:
+    """The target as its models and as the sources see it, and the experts about it."""
+
+    seen: Array
+    placed: tuple[Array, ...]  # rows of the target by the way of each source
+    codes: Index
+    n_classes: int
+    learner: Learner
+    candidates: tuple[Candidate, ...]
+
+    def rows(self, candidate: Candidate) -> Array:
+        """Return the rows that an expert sees."""
+        return self.seen if candidate.way is None else self.placed[candidate.way]
+
+    def fit(self, codes: Index, sample: Index) -> list[TargetModel]:
+        """Fit the experts, knowing the labels in ``codes``, on the rows ``sample``."""
+        found = {
+            candidate.name: candidate.make(codes, sample)
+            for candidate in self.candidates
+            if candidate.make is not None
+        }
+        made = {candidate.name: candidate for candidate in self.candidates}
+        for candidate in self.candidates:
+            if candidate.begun:
+                first = cast(LinearModel | GaussianModel, found[candidate.begun])
+                scores = first.scores(self.rows(made[candidate.begun])[sample], self.n_classes)
+                beliefs = np.exp(log_probabilities(scores))
+                found[candidate.name] = self.learner.learn(
+                    self.seen[sample], codes[sample], beliefs, first.present
+                )
+        return [found[candidate.name] for candidate in self.candidates]
+
+
+def fit_default(
+    ways: tuple[Way, ...],
+    rows: Array,
+    codes: Index,
+    n_classes: int,
+    estimator: Autoencoder | None,
+    components: Sequence[int],
+    random_state: int | None,
+) -> Default:
+    """Fit the experts on all labels, and their weights on folds in which some labels are hidden."""
+    rng = np.random.default_rng(random_state)
+    known = codes >= 0
+    if ways[0].source is not None and np.count_nonzero(known) < 2:
+        raise InvalidInputError("one labelled row cannot tell what the source is worth: label another one")
+    placed = tuple(way(rows) for way in ways)
+    own = _own_way(ways, rows, placed, codes, n_classes)
+    seen = rows if own is None else placed[own]
+    candidates = _candidates(ways, placed, seen, n_classes)
+    task = Task(seen, placed, codes, n_classes, Learner(project(seen), estimator, components), candidates)
+    models = task.fit(codes, _sample(codes, MOST_ROWS, rng))
+    scales = [
+        typical_lead(model.scores(task.rows(candidate), n_classes))
+        for candidate, model in zip(candidates, models, strict=True)
+    ]
+    weighed = _weigh_on_folds(task, scales, rng)
+    numbers = zip(scales, weighed.weights.tolist(), weighed.alone.tolist(), strict=True)
+    experts = tuple(
+        Expert(candidate.name, candidate.kind, model, candidate.way, *each)
+        for candidate, model, each in zip(candidates, models, numbers, strict=True)
+    )
+    return Default(ways, own, experts, n_classes, np.unique(codes[known]), weighed.gain, weighed.accuracy)
+
+
+def _own_way(
+    ways: tuple[Way, ...], rows: Array, placed: tuple[Array, ...], codes: Index, n_classes: int
+) -> int | None:
+    """Return the way that lets labelled rows tell classes apart best; None if they do so as they are.
+
+    Only ways through an encoder or a user's map are tried: the others leave rows as they are, or nearly so.
+    """
+    tried = [place for place, way in enumerate(ways) if way.encodes]
+    if not tried:
+        return None
+    known = codes >= 0
+    kinds = [rows, *(placed[place] for place in tried)]
+    losses = [fit_least_squares(kind[known], codes[known], n_classes, units_of(kind)).loss for kind in kinds]
+    # Rows as they are must be better, not as good: encoded ones are what a source was made for.
+    best = int(np.argmin(losses[1:]))
+    return None if losses[0] < losses[1 + best] else tried[best]
+
+
+def _candidates(
+    ways: tuple[Way, ...], placed: tuple[Array, ...], seen: Array, n_classes: int
+) -> tuple[Candidate, ...]:
+    """List the experts; the prior of a kind is divided among the sources."""
+    units = units_of(seen)
+
+    def linear(codes: Index, sample: Index) -> TargetModel:
+        known = codes >= 0
+        return fit_least_squares(seen[known], codes[known], n_classes, units)
+
+    found = [
+        Candidate("target", "target", None, PRIOR["target"], None, "least squares"),
+        Candidate("least squares", "least squares", None, PRIOR["least squares"], linear),
+    ]
+    begun = []
+    groups = [] if ways[0].source is None or ways[0].turns else _alike(placed)
+    for members in groups:
+        numbers = ", ".join(str(place + 1) for place in members)
+        prefix = f"source{'s' * (len(members) > 1)} {numbers}: " if len(groups) > 1 else ""
+        share, shrink = len(members) / len(ways), Shrinking.of(members, ways, placed, n_classes)
+        for kind, make in (("shrunk", shrink.labelled), ("refined", shrink.refined)):
+            found.append(Candidate(prefix + kind, kind, members[0], share * PRIOR[kind], make))
+        begun.append(
+            Candidate(prefix + "mapping", "mapping", None, share * PRIOR["mapping"], None, prefix + "shrunk")
+        )
+    given = [place for place, way in enumerate(ways) if way.source is not None]
+    for place in given:
+
+        def ask(codes: Index, sample: Index, place: int = place) -> TargetModel:
+            described = _described(ways[place])
+            if not ways[place].turns:
+                return DescriptionView(described)
+            projection = project(placed[place])
+            return turned_view(described, projection(placed[place]), codes, projection)
+
+        name = "source" if len(given) == 1 else f"source {place + 1}"
+        found.append(Candidate(name, "source", place, PRIOR["source"] / len(ways), ask))
+    return (*found, *begun)
+
+
+def _described(way: Way) -> Description:
+    assert way.source is not None
+    return way.source.description_
+
+
+def _alike(placed: tuple[Array, ...]) -> list[list[int]]:
+    """Group the positions of equal rows: their sources can be averaged."""
+    found: list[list[int]] = []
+    for place, rows in enumerate(placed):
+        for group in found:
+            if np.array_equal(placed[group[0]], rows):
+                group.append(place)
+                break
+        else:
+            found.append([place])
+    return found
+
+
+def neutral(scores: Floats, present: Index) -> Floats:
+    """Make a class without labels as likely as the best of the others, so that the source decides."""
+    found = np.repeat(scores[:, present].max(axis=1, keepdims=True), scores.shape[1], axis=1)
+    found[:, present] = scores[:, present]
+    return found
+
+
+def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
+    """Yield labelled rows to hide, and the codes without them; every class is spread over the folds."""
+    known = np.flatnonzero(codes >= 0)
+    counts = np.unique(codes[known], return_counts=True)[1]
+    n_folds = int(min(MOST_FOLDS, max(2, counts.min()), len(known)))
+    order = rng.permutation(known)
+    order = order[np.argsort(codes[order], kind="stable")]
+    for fold in range(n_folds):
+        hidden = order[fold::n_folds]
+        shown = codes.copy()
+        shown[hidden] = -1
+        if (shown >= 0).any():
+            yield hidden, shown
+
+
+def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index | None = None) -> Index:
+    """Choose all labelled rows, the hidden ones, and so many others."""
+    keep = codes >= 0
+    if hidden is not None:
+        keep = keep.copy()
+        keep[hidden] = True
+    others = np.flatnonzero(~keep)
+    if len(others) > at_most:
+        others = rng.choice(others, at_most, replace=False)
+    return np.sort(np.concatenate([np.flatnonzero(keep), others]))
+
+
+# --- weights ----------------------------------------------------------------------------------------------
+
+
+def typical_lead(scores: Floats) -> float:
+    """Return the median lead of the best class over the second: the unit of an expert's scores."""
+    if scores.shape[1] < 2:
+        return 1.0
+    top = np.partition(scores, -2, axis=1)[:, -2:]
+    lead = float(np.median(top[:, 1] - top[:, 0]))
+    return lead if np.isfinite(lead) and lead > 0.0 else 1.0
+
+
+def bounded(scores: Floats, unit: float) -> Floats:
+    """Return scores relative to each row's best class, in typical leads."""
+    return np.asarray(np.maximum((scores - scores.max(axis=1, keepdims=True)) / unit, -FARTHEST))
+
+
+def pooled(experts: Sequence[Floats], weights: Floats) -> Floats:
+    """Pool scores logarithmically: their weighted sum."""
+    return np.asarray(sum(weight * scores for weight, scores in zip(weights, experts, strict=True)))
+
+
+def fit_weights(experts: Sequence[Floats], codes: Index, prior: Floats) -> Floats:
+    """Find weights of at least zero that explain held-out rows and stay near the prior.
+
+    They minimise the sum of the rows' log losses plus ``STRENGTH`` times the squared distance from the prior,
+    a convex function. The scores must be of rows with known classes ``codes`` that experts have not seen.
+    """
+    rows = np.arange(len(codes))
+    stacked = np.stack(list(experts))
+
+    def loss(weights: Floats) -> tuple[float, Floats]:
+        logs = log_probabilities(np.tensordot(weights, stacked, axes=1))
+        excess = np.exp(logs)
+        excess[rows, codes] -= 1.0
+        away = weights - prior
+        value = -float(logs[rows, codes].sum()) + STRENGTH * float(away @ away)
+        return value, np.einsum("enc,nc->e", stacked, excess) + 2.0 * STRENGTH * away
+
+    found = minimize(loss, prior, jac=True, bounds=[(0.0, None)] * len(prior), method="L-BFGS-B")
+    return np.asarray(found.x if found.x.any() else prior)  # experts without any weight decide nothing
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Rows whose labels were hidden, and what the experts said about them."""
+
+    own: Mask  # which experts the source has no part in
+    experts: list[Floats]  # scores, (n, C) each
+    truth: Index  # codes of the hidden labels
+    fair: Mask  # another row of the class was left to the target: only then it can know the class
+    fold: Index  # in which the row was hidden
+    prior: Floats
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """Weights of experts, and what held-out rows say about them."""
+
+    weights: Floats
+    alone: Floats  # weights without the source: of the experts of the target, zero for the others
+    gain: float = 0.0  # accuracy with the source minus accuracy without
+    accuracy: float | None = None
+
+
+def _weigh_on_folds(task: Task, scales: Sequence[float], rng: np.random.Generator) -> Weighed:
+    """Weigh the experts on labels that are hidden in turn."""
+    present = np.unique(task.codes[task.codes >= 0])
+    prior = np.array([candidate.prior for candidate in task.candidates])
+    own = np.array([candidate.kind in OF_TARGET for candidate in task.candidates])
+    said: list[list[Floats]] = [[] for _ in task.candidates]
+    truths, fair, folds = [], [], []
+    for fold, (hidden, shown) in enumerate(_folds(task.codes, rng)):
+        models = task.fit(shown, _sample(shown, FOLD_ROWS, rng, hidden))
+        for candidate, model, scale, into in zip(task.candidates, models, scales, said, strict=True):
+            scores = bounded(model.scores(task.rows(candidate)[hidden], task.n_classes), scale)
+            into.append(neutral(scores, present) if candidate.kind in OF_TARGET else scores)
+        truths.append(task.codes[hidden])
+        fair.append(np.isin(truths[-1], shown))
+        folds.append(np.full(len(hidden), fold))
+    if not truths:  # one labelled row, and no source
+        return Weighed(prior, np.where(own, prior, 0.0))
+    truth, shown_class, fold_of = (np.concatenate(part) for part in (truths, fair, folds))
+    return weigh(HeldOut(own, [np.concatenate(each) for each in said], truth, shown_class, fold_of, prior))
+
+
+def weigh(held: HeldOut) -> Weighed:
+    """Weigh the experts with and without the source, and compare both on held-out rows.
+
+    A fold is compared with weights that its own rows had no part in. Of a class that it was not shown the
+    target can only guess.
+    """
+    own = held.own
+    # The target's experts have no say about a class that was hidden from them altogether.
+    experts = [
+        np.where(held.fair[:, None], scores, 0.0) if mine else scores
+        for mine, scores in zip(own, held.experts, strict=True)
+    ]
+    n_classes = experts[0].shape[1]
+
+    def both(rows: Mask) -> tuple[Floats, Floats]:
+        chosen = [scores[rows] for scores in experts]
+        weights = fit_weights(chosen, held.truth[rows], held.prior)
+        alone = np.zeros(len(own))
+        mine = [scores for scores, is_own in zip(chosen, own, strict=True) if is_own]
+        alone[own] = fit_weights(mine, held.truth[rows], held.prior[own])
+        return weights, alone
+
+    right, without = np.empty(len(held.truth)), np.empty(len(held.truth))
+    for fold in np.unique(held.fold):
+        rows = held.fold == fold
+        for weights, into in zip(both(~rows), (right, without), strict=True):
+            said = pooled([scores[rows] for scores in experts], weights)
+            into[rows] = said.argmax(axis=1) == held.truth[rows]
+    without[~held.fair] = 1.0 / n_classes
+    weights, alone = both(np.ones(len(right), dtype=bool))
+    if own.all():  # there is no source
+        fair = right[held.fair]
+        return Weighed(weights, alone, 0.0, float(fair.mean()) if len(fair) else None)
+    return Weighed(weights, alone, float(right.mean() - without.mean()), float(right.mean()))
+
+
+# --- class means between source and target: empirical Bayes -----------------------------------------------
+#
+# The source says where classes should be, labelled rows of the target where they seem to be. How far the two
+# domains are apart is estimated from the labelled rows in closed form, and says how much each side counts.
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What a source says about a target, in the target's coordinates."""
+
+    means: Floats  # (C, k)
+    within: Floats  # (k, k), covariance inside a class
+    shift: Floats  # (k,), mean of the target's rows minus mean of the source's: known without labels
+
+
+@dataclass(frozen=True)
+class Shrinking:
+    """Sources that see rows in the same way, and what they say in the target's principal directions."""
+
+    projection: Projection
+    coordinates: Floats  # of the target's rows
+    priors: list[Prior]
+    n_classes: int
+
+    @classmethod
+    def of(
+        cls, members: Sequence[int], ways: tuple[Way, ...], placed: tuple[Array, ...], n_classes: int
+    ) -> "Shrinking":
+        """Ask the sources at these positions."""
+        rows = placed[members[0]]
+        projection = project(rows)
+        coordinates = projection(rows)
+        priors = [_prior(_described(ways[place]), projection, coordinates) for place in members]
+        return cls(projection, coordinates, priors, n_classes)
+
+    def labelled(self, codes: Index, sample: Index, refine: bool = False) -> GaussianModel:
+        """Fit Gaussians to the labelled rows of a sample."""
+        coordinates, known = self.coordinates[sample], codes[sample]
+        prior = combined(self.priors, coordinates, known)
+        mixture = fit_shrunk(coordinates, known, prior, refine=refine)
+        return GaussianModel(self.projection, mixture, np.arange(self.n_classes))
+
+    def refined(self, codes: Index, sample: Index) -> GaussianModel:
+        """Fit Gaussians to all rows of a sample."""
+        return self.labelled(codes, sample, refine=True)
+
+
+def _prior(described: Description, projection: Projection, coordinates: Floats) -> Prior:
+    """Return what one source says, in the target's principal directions."""
+    within = described.within(projection.axes)
+    if within is None:
+        within = ledoit_wolf(coordinates)[0]
+    size = len(within)
+    floor = max(RIDGE * float(np.trace(within)) / size, np.finfo(float).tiny ** 0.5)
+    shift = coordinates.mean(axis=0) - projection(overall_mean(described)[None])[0]
+    return Prior(projection(described.means), within + floor * np.eye(size), shift)
+
+
+@dataclass(frozen=True)
+class Distance:
+    """How far the classes of the target are from where the source has them."""
+
+    means: Floats  # (C, k), of the source, moved by the shift if that explains labelled rows better
+    squared: float  # in each direction, in units of the variance inside a class
+    is_moved: bool = False
+
+
+def measure(prior: Prior, means: Floats, counts: Floats, whitening: Floats) -> Distance:
+    """Estimate the distance of the domains from class means of ``counts`` labelled rows each.
+
+    In whitened coordinates a mean of n rows is normal around the true one with variance 1/n, and the true one
+    around the source's with variance t: the mean square of their difference, over k directions, minus 1/n
+    estimates t. The evidence, the density of the labelled means under both, decides about the shift.
+    """
+    seen, size = counts > 0, means.shape[1]
+    found = []
+    for is_moved, moved in ((False, prior.means), (True, prior.means + prior.shift)):
+        squares = (((means - moved)[seen] @ whitening) ** 2).sum(axis=1)
+        t = max(CLOSEST, float(np.average(squares / size - 1.0 / counts[seen], weights=counts[seen])))
+        spread = t + 1.0 / counts[seen]
+        evidence = -0.5 * float(np.sum(size * np.log(spread) + squares / spread))
+        found.append((evidence, Distance(moved, t, is_moved)))
+    return max(found, key=lambda pair: pair[0])[1]
+
+
+def combined(priors: Sequence[Prior], coordinates: Floats, codes: Index) -> Prior:
+    """Combine what several sources say, each counted by how near it is to the labelled rows.
+
+    Given its squared distance t, a source's mean is normal around the true one with variance t, so that 1/t
+    is its weight. How far the combination is from the target is measured anew by :func:`fit_shrunk`: sources
+    may all err in the same direction, and then many are no better than one.
+    """
+    if len(priors) == 1:
+        return priors[0]
+    known = codes >= 0
+    certain = np.eye(len(priors[0].means))[codes[known]]
+    counts = certain.sum(axis=0)
+    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+    # One covariance for all, or the distances would be in different units.
+    whitening = _whitening(np.mean([prior.within for prior in priors], axis=0))
+    found = [measure(prior, labelled, counts, whitening) for prior in priors]
+    weights = np.array([1.0 / distance.squared for distance in found])
+    weights /= weights.sum()
+    shifts = [
+        np.zeros_like(prior.shift) if distance.is_moved else prior.shift
+        for prior, distance in zip(priors, found, strict=True)
+    ]
+    return Prior(
+        np.tensordot(weights, [distance.means for distance in found], axes=1),
+        np.tensordot(weights, [prior.within for prior in priors], axes=1),
+        weights @ np.array(shifts),
+    )
+
+
+def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool) -> Mixture:
+    """Fit a Gaussian per class with one covariance; ``codes`` are -1 where a row has no label.
+
+    Means are weighed means of the rows and of the source (James and Stein), the covariance that of the rows
+    and ``prior.within``. With ``refine`` unlabelled rows count too, as far as each class is believed.
+    """
+    rounds, strength = (REFINED_ROUNDS, REFINED_PRIOR) if refine else (LABELLED_ROUNDS, LABELLED_PRIOR)
+    n_classes, size = prior.means.shape
+    known = codes >= 0
+    certain = np.eye(n_classes)[codes[known]]
+    counts = certain.sum(axis=0)
+    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+    beliefs = np.zeros((len(codes), n_classes))
+    beliefs[known] = certain
+    covariance, rows_of_source = prior.within, strength * size
+    for last in [False] * (rounds - 1) + [True]:
+        distance = measure(prior, labelled, counts, _whitening(covariance))
+        total, sums = beliefs.sum(axis=0)[:, None], beliefs.T @ coordinates
+        means = (sums + distance.means / distance.squared) / (total + 1.0 / distance.squared)
+        # Scatter around these means, which are not those of the rows.
+        crossed = sums.T @ means
+        scatter = (coordinates * beliefs.sum(axis=1)[:, None]).T @ coordinates
+        scatter += (means * total).T @ means - crossed - crossed.T
+        covariance = (scatter + rows_of_source * prior.within) / (total.sum() + rows_of_source)
+        fitted = _shared(means, covariance)
+        if refine and not last:
+            beliefs = np.exp(log_probabilities(fitted.scores(coordinates)))
+            beliefs[known] = certain
+    return fitted
+
+
+def _shared(means: Floats, covariance: Floats) -> Mixture:
+    """Return Gaussians of one covariance; what its determinant adds is the same for every class."""
+    whitening = np.repeat(_whitening(covariance)[None], len(means), axis=0)
+    return Mixture(means, whitening, np.zeros(len(means)))
+
+
+def _whitening(covariance: Floats) -> Floats:
+    values, vectors = np.linalg.eigh(covariance)
+    least = max(1e-12 * float(values[-1]), np.finfo(float).tiny ** 0.5)
+    return np.asarray(vectors / np.sqrt(np.maximum(values, least)))
