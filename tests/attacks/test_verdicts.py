@@ -13,8 +13,7 @@ from tests.tiers import later
 
 from onefold.audit.intervals import area_interval, gain_interval, mean_share_interval, r2_interval
 from onefold.report.builders import HeldOutAccuracy
-from onefold.report.evaluation import Evaluation, evaluate
-from onefold.report.numbers import evaluate_numbers
+from onefold.report.evaluation import Evaluation, evaluate, evaluate_numbers
 
 FALSE_ALARM = 1e-6
 

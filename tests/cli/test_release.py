@@ -225,7 +225,7 @@ def test_sweep_errors_are_in_the_units_of_the_column() -> None:
     schema = Schema([Field("town", "string", levels=("a", "b")), Field("age", low=18, high=90)])
     domain, labels = EncodedBox(schema.features), np.arange(20) % 2
     curve = sweep(schema.transform(columns), labels, [16.0], repetitions=1, sensitivity=domain)
-    assert release._errors(schema, curve) == ("least error for age", [pytest.approx(36.0)])
+    assert release._errors(schema, curve) == {"least error for age": [pytest.approx(36.0)]}
 
 
 def test_sweep_learns_many_classes_from_limited_rows(table, tmp_path, capsys) -> None:

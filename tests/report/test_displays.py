@@ -18,7 +18,6 @@ from onefold.report import (
     FoldingDisplay,
     MembershipDisplay,
     PrivacyUtilityDisplay,
-    ReleaseDisplay,
 )
 from onefold.report.displays import figure_format, read_display, write_figure
 
@@ -37,7 +36,7 @@ EXAMPLES: list[Display] = [
     FoldingDisplay.from_distances({"near": RNG.random(30), "far": 1 + RNG.random(20)}),
     MembershipDisplay.from_attack(distance_attack(RNG.random(50), RNG.random(40))),
     PrivacyUtilityDisplay.from_curve(CURVE, marked=0.1),
-    ReleaseDisplay.from_curve(CURVE, "costs $5", void=True),
+    PrivacyUtilityDisplay([0.5, 1.0], {"forecast": [0.8, 0.9]}, marked=1.0, whole=True),
     ClassCountsDisplay(["north", "south"], ["a", "b"], [[3, 0], [2000, 5]]),
 ]
 
@@ -125,23 +124,20 @@ def texts(figure) -> str:
     return "\n".join(text.get_text() for text in figure.findobj(Text))
 
 
-def test_release_draws_every_noise_and_says_what_epsilon_is_about() -> None:
+def test_curve_of_a_release_has_every_noise_and_says_what_epsilon_is_about() -> None:
     pytest.importorskip("matplotlib")
     lams, scores = [1e-2, 1.0, 1e2], {noise: RNG.random((3, 3)) for noise in NOISES}
     curve = Curve(tuple(choose(2, lam=lam, sensitivity=1.0) for lam in lams), scores, baseline=0.95)
-    figure = ReleaseDisplay.from_curve(curve, "t", ("least error for age", [3.0, 2.0, 1.0])).plot().figure_
+    errors = {"least error for age $": [3.0, 2.0, 1.0]}
+    figure = PrivacyUtilityDisplay.from_curve(curve, errors=errors).plot().figure_
     above, below = figure.axes[:2]
     drawn = [line.get_ydata() for line in above.get_lines()]
     for noise in NOISES:
         assert any(np.array_equal(line, curve.mean(noise)) for line in drawn)
     assert np.array_equal(below.get_lines()[0].get_ydata(), [3.0, 2.0, 1.0])
-    words = texts(figure)
-    assert "per record at delta 1e-05; labels not covered" in words
-    assert "least error for age" in words
-    assert "VOID" not in words
-    figure = ReleaseDisplay.from_curve(curve, "t", void=True).plot().figure_
-    assert "VOID" in texts(figure)
-    bounds = figure.axes[1].get_lines()[0].get_ydata()
+    assert "epsilon per record at delta 1e-05, labels not covered" in texts(figure)
+    assert "least error for age" in texts(figure)
+    bounds = PrivacyUtilityDisplay.from_curve(curve).plot().figure_.axes[1].get_lines()[0].get_ydata()
     assert np.array_equal(bounds, [strength.bound for strength in curve.strengths])
 
 

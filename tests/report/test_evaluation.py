@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_score
 
-from onefold.report.evaluation import Evaluation, evaluate, missed, with_references
-from onefold.report.verdicts import rounded_down, rounded_up
+from onefold.report.evaluation import Evaluation, evaluate, missed, rounded_down, rounded_up, with_references
 
 
 def test_measures_are_those_of_scikit_learn() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onefold.exceptions import InvalidInputError, MissingDependencyError
-from onefold.report import Comparison, Entry, comparison_page, write_page
+from onefold.report import Comparison, Entry, of_comparison, report_page, write_page
 
 VOID = {"meta", "img", "link", "br"}
 
@@ -62,7 +62,7 @@ def study() -> Comparison:
 def test_comparison_page_is_well_formed_and_escapes_every_text(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    text = comparison_page(study)
+    text = report_page(of_comparison(study))
     page = Page(text)
     assert page.open == []
     for tag in ("<script", "<b>", "<u>", "<i>"):
@@ -81,7 +81,7 @@ def test_comparison_page_is_well_formed_and_escapes_every_text(study: Comparison
 def test_comparison_page_loads_nothing_from_outside(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    text = comparison_page(study)
+    text = report_page(of_comparison(study))
     page = Page(text)
     assert len(page.links) == 2
     assert all(link.startswith("data:image/svg+xml;base64,") for link in page.links)
@@ -92,7 +92,7 @@ def test_comparison_page_loads_nothing_from_outside(study: Comparison) -> None:
 def test_figures_of_the_comparison_page_have_descriptions(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    bars, heat = Page(comparison_page(study)).images
+    bars, heat = Page(report_page(of_comparison(study))).images
     assert "federated, one round 0.737" in bars["alt"]
     assert "cost $x_1$ holds 12 samples of 2 classes" in heat["alt"]
 
@@ -100,7 +100,7 @@ def test_figures_of_the_comparison_page_have_descriptions(study: Comparison) -> 
 def test_same_comparison_gives_the_same_page(study: Comparison) -> None:
     pytest.importorskip("matplotlib")
     pytest.importorskip("jinja2")
-    assert comparison_page(study) == comparison_page(study)
+    assert report_page(of_comparison(study)) == report_page(of_comparison(study))
 
 
 @pytest.mark.parametrize("n_sites, n_classes", [(1, 1), (3, 60), (40, 12)])
@@ -111,7 +111,8 @@ def test_comparison_page_has_one_line_per_site_for_any_number_of_sites_and_class
     pytest.importorskip("jinja2")
     entries = [Entry(f"site {'x' * i} alone", "alone", i, 1, 0.0) for i in range(n_sites)]
     counts = [[2000 * i] * n_classes for i in range(n_sites)]
-    page = comparison_page(Comparison("t", "l", entries, [f"class {c}" for c in range(n_classes)], counts))
+    study = Comparison("t", "l", entries, [f"class {c}" for c in range(n_classes)], counts)
+    page = report_page(of_comparison(study))
     assert page.count('<tr><th scope="row">') == n_sites
 
 
@@ -123,7 +124,7 @@ def test_comparison_page_without_the_extra_names_the_install_command(
     pytest.importorskip("jinja2")
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'onefold\[report\]'"):
-        comparison_page(study)
+        report_page(of_comparison(study))
 
 
 def test_write_page_writes_whole_or_not_at_all(tmp_path: Path) -> None:

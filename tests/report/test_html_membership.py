@@ -9,7 +9,8 @@ import pytest
 
 from onefold import AutoencoderClassifier
 from onefold.audit import MembershipAudit, audit_membership
-from onefold.report import MembershipDisplay, membership_page
+from onefold.report import MembershipDisplay, report_page
+from onefold.report.builders import of_membership
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ class Tags(HTMLParser):
 
 
 def test_membership_page_is_well_formed_escaped_and_loads_nothing(audit: MembershipAudit) -> None:
-    text = membership_page(audit, "Audit of <b>", {"model": "<i>&.npz"})
+    text = report_page(of_membership(audit, "Audit of <b>", {"model": "<i>&.npz"}))
     tags = Tags(text)
     assert (tags.open, tags.crossed) == ([], [])
     assert all(link.startswith("data:image/svg+xml;base64,") for link in tags.links)
@@ -60,7 +61,7 @@ def test_membership_page_is_well_formed_escaped_and_loads_nothing(audit: Members
 
 
 def test_roc_figure_has_a_description_and_rises(audit: MembershipAudit) -> None:
-    assert f"AUC {audit.attack.auc:.3f}" in membership_page(audit, "Audit", {})
+    assert f"AUC {audit.attack.auc:.3f}" in report_page(of_membership(audit, "Audit", {}))
     display = MembershipDisplay.from_attack(audit.attack)
     assert np.all(np.diff(display.accused) > 0)
     assert np.all(np.diff(display.found) >= 0)  # more outsiders accused, more members found

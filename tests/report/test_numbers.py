@@ -8,8 +8,10 @@ from onefold.fabrication import MomentRegressor
 from onefold.federated import simulate_regression
 from onefold.privacy import Guarantee
 from onefold.report import ObservedDisplay
+from onefold.report.builders import of_model
 from onefold.report.displays import read_display
-from onefold.report.numbers import SIMULATED, evaluate_numbers, of_number_simulation, of_numbers
+from onefold.report.evaluation import evaluate_numbers
+from onefold.report.federations import SIMULATED, of_simulation
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +54,11 @@ def test_rows_that_depend_on_each_other_have_no_interval(pair: tuple[np.ndarray,
 def test_page_says_the_error_beside_the_mean_and_when_the_mean_is_better(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
-    page = of_numbers("Costs", {"rows": 500}, evaluation=evaluate_numbers(*pair))
+    page = of_model("Costs", {"rows": 500}, evaluation=evaluate_numbers(*pair))
     assert "always predicting the mean would be off by" in page.verdict[0]
-    useless = of_numbers("Costs", {}, evaluation=evaluate_numbers(np.full(500, 9.0), pair[1]))
+    useless = of_model("Costs", {}, evaluation=evaluate_numbers(np.full(500, 9.0), pair[1]))
     assert "worse than always predicting the mean" in useless.verdict[1]
-    estimated = of_numbers("Costs", {}, estimated={"rmse": 2.0, "rmse_of_the_mean": 4.0})
+    estimated = of_model("Costs", {}, estimated={"rmse": 2.0, "rmse_of_the_mean": 4.0})
     assert "By its own estimate predictions are off by 2" in estimated.verdict[0]
 
 
@@ -64,9 +66,9 @@ def test_page_of_a_private_model_has_its_promise_first_and_warns_of_raw_rows(
     pair: tuple[np.ndarray, np.ndarray],
 ) -> None:
     promise = Guarantee("record", (1.0, 1e-5), (1.0, 1e-5), 3, labels=(1.0, 1e-5))
-    page = of_numbers("Costs", {}, evaluation=evaluate_numbers(*pair), guarantee=promise)
+    page = of_model("Costs", {}, evaluation=evaluate_numbers(*pair), guarantee=promise)
     assert "odds" in page.verdict[0]
-    assert page.verdict[-1].startswith("The errors on this page come from raw rows")
+    assert page.verdict[-1].startswith("The measures on this page come from raw rows")
     assert "do not publish this page" in page.verdict[-1]
     assert "What is promised" in [section.title for section in page.sections]
 
@@ -77,7 +79,7 @@ def test_page_of_a_model_that_promises_nothing_says_why(pair: tuple[np.ndarray, 
     seeded = MomentRegressor(1.0, x_range=(0, 1), y_range=(0, 1), random_state=0).fit(np.eye(9), np.ones(9))
     told = {"evaluation": evaluate_numbers(*pair)}
     said = {
-        name: " ".join(of_numbers("Costs", {}, guarantee=promise, **told).verdict)
+        name: " ".join(of_model("Costs", {}, guarantee=promise, **told).verdict)
         for name, promise in (("rows", None), ("sums", sums.guarantee_), ("seed", seeded.guarantee_))
     }
     assert "the file contains the rows that it was fitted to" in said["rows"]
@@ -108,7 +110,7 @@ def test_page_of_a_simulation_has_every_site_and_the_mean() -> None:
     ranges = {"x_range": (0.0, 1.0), "y_range": (0.0, 1.0)}
     for epsilon, words in ((None, "No noise was added"), (8.0, "odds")):
         found = simulate_regression(X, X[:, 0], n_clients=3, epsilon=epsilon, **ranges)
-        page = of_number_simulation("Sites", found, {"seed": 0}, ["told"])
+        page = of_simulation("Sites", found, {"seed": 0}, ["told"])
         assert len(page.sections[0].rows) == 3 + 3
         assert any(words in line for line in page.verdict)
         # Beside a promise stand errors of raw rows, one of them of a model without noise.

@@ -356,7 +356,7 @@ class MembershipAudit:
     See Also
     --------
     audit_membership : Make the audit.
-    onefold.report.membership_page : Show the audit as an HTML page.
+    onefold.report.builders.of_membership : Make a page of the audit.
 
     Examples
     --------

@@ -25,7 +25,7 @@ from onefold.tables.reading import Table
 
 if TYPE_CHECKING:
     from onefold.report import Display
-    from onefold.report.numbers import NumberEvaluation
+    from onefold.report.evaluation import NumberEvaluation
 
 LEVEL = 0.9  # of intervals
 NOT_MEASURED = (
@@ -324,12 +324,12 @@ def evidence(schema: Schema | None, predicted: AnyArray, truth: Floats) -> dict[
 def _page(
     args: argparse.Namespace, title: str, result: dict[str, Any], model: str, promise: Any, **more: Any
 ) -> str:
-    from onefold.report.numbers import of_numbers
+    from onefold.report.builders import of_model
 
     facts = reports.facts_of(result, **{"the model": model, "the schema": getattr(args, "schema", None)})
     estimated = None if more.get("evaluation") is not None else result.get("estimated")
     told = {"guarantee": promise, "card": reports.card_of(args), "estimated": estimated}
-    return reports.written(args.report, of_numbers(title, facts, **told, **more))
+    return reports.written(args.report, of_model(title, facts, **told, **more))
 
 
 def _report(
@@ -364,7 +364,7 @@ def measured(
     bounded: bool = True,
 ) -> NumberEvaluation:
     """How good predictions are in the rows that are known, whose true numbers these are."""
-    from onefold.report.numbers import evaluate_numbers
+    from onefold.report.evaluation import evaluate_numbers
 
     rows = slice(None) if known is None else known
     ends = (columns["low"][rows], columns["high"][rows]) if "low" in columns else None

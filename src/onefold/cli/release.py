@@ -251,7 +251,7 @@ def _sweep(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
 
     from onefold.privacy.contract import EncodedBox, contract_pairs, contract_rows
     from onefold.release import RobustSVM, sweep
-    from onefold.report import ReleaseDisplay
+    from onefold.report import PrivacyUtilityDisplay
     from onefold.report.displays import write_figure
 
     assert schema.label is not None
@@ -287,8 +287,9 @@ def _sweep(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
             random_state=rng,
         )
     title = f"{Path(table.path).name}: {label} learnt from released rows"
-    drawn = ReleaseDisplay.from_curve(curve, title, _errors(schema, curve))
-    write_figure(args.out, drawn.plot().figure_)
+    drawn = PrivacyUtilityDisplay.from_curve(curve, errors=_errors(schema, curve)).plot()
+    drawn.ax_.set_title(title.replace("$", r"\$"), fontsize=11)
+    write_figure(args.out, drawn.figure_)
     note = (
         "these scores come from raw rows and are not private; choosing lam by them is not covered by any "
         "guarantee"
@@ -298,12 +299,12 @@ def _sweep(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
     return {"figure": args.out, **curve.to_dict(), "note": note}, words
 
 
-def _errors(schema: Schema, curve: Curve) -> tuple[str, list[float]] | None:
+def _errors(schema: Schema, curve: Curve) -> dict[str, list[float]] | None:
     """For the lower axis: the first column of numbers, in its units."""
     from onefold.release.tables import measured_columns
 
     for name, (at, width) in measured_columns(schema.features).items():
-        return f"least error for {name}", [s.standard_errors[at] * width for s in curve.strengths]
+        return {f"least error for {name}": [s.standard_errors[at] * width for s in curve.strengths]}
     return None
 
 

@@ -195,7 +195,7 @@ def _summary(schema: Schema) -> dict[str, Any]:
 
 
 def _table(schema: Schema) -> list[str]:
-    from onefold.report.tables import format_table
+    from onefold.report import format_table
 
     rows = [[printable(cell) for cell in _row(known)] for known in schema.fields]
     return [format_table(HEADERS, rows), ""]

@@ -382,7 +382,7 @@ def _paid_look(
 
 
 def _in_words(found: dict[str, float], interval: tuple[float, float] | None) -> str:
-    from onefold.report.verdicts import Measure, class_verdict
+    from onefold.report.evaluation import Measure, class_verdict
 
     error = found.get("error", 0.0)
     noise = f" (noise moves both by up to {100 * error:.2g})" if error else ""

@@ -387,7 +387,7 @@ def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
         right, most = 100 * model.accuracy_, 100 * model.majority_
         spread = ""
         if held is not None:
-            from onefold.report.verdicts import rounded_down, rounded_up
+            from onefold.report.evaluation import rounded_down, rounded_up
 
             low, high = held.interval
             spread = (

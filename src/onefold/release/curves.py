@@ -229,7 +229,7 @@ def sweep(
 
     See Also
     --------
-    onefold.report.ReleaseDisplay : Draw the curve.
+    onefold.report.PrivacyUtilityDisplay : Draw the curve.
 
     Notes
     -----

@@ -1,7 +1,6 @@
 """Results for people: plain-text tables, pictures, reports and one-file HTML pages (extra ``report``)."""
 
-from onefold.report.comparison import Comparison, Entry
-from onefold.report.curves import FoldingDisplay, MembershipDisplay, PrivacyUtilityDisplay, ReleaseDisplay
+from onefold.report.curves import FoldingDisplay, MembershipDisplay, PrivacyUtilityDisplay
 from onefold.report.displays import (
     AccuracyDisplay,
     CalibrationDisplay,
@@ -11,9 +10,8 @@ from onefold.report.displays import (
     ObservedDisplay,
 )
 from onefold.report.document import Report, Section
-from onefold.report.html import comparison_page, membership_page, report_page, write_page, write_report
-from onefold.report.site_log import site_log_page
-from onefold.report.tables import format_table
+from onefold.report.federations import Comparison, Entry, of_comparison, site_log_page
+from onefold.report.html import format_table, report_page, write_page, write_report
 
 __all__ = [
     "AccuracyDisplay",
@@ -27,12 +25,10 @@ __all__ = [
     "MembershipDisplay",
     "ObservedDisplay",
     "PrivacyUtilityDisplay",
-    "ReleaseDisplay",
     "Report",
     "Section",
-    "comparison_page",
     "format_table",
-    "membership_page",
+    "of_comparison",
     "report_page",
     "site_log_page",
     "write_page",

@@ -8,28 +8,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from onefold.report.curves import FoldingDisplay, MembershipDisplay
-from onefold.report.displays import AccuracyDisplay, ConfusionDisplay, Display
+from onefold.report.displays import AccuracyDisplay, ConfusionDisplay, Display, ObservedDisplay
 from onefold.report.document import Report, Section
-from onefold.report.verdicts import Measure, rounded_down, rounded_up
+from onefold.report.evaluation import (
+    Evaluation,
+    Measure,
+    NumberEvaluation,
+    missed,
+    rounded_down,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult, MembershipAudit
     from onefold.privacy import Guarantee
-    from onefold.report.evaluation import Evaluation
-
-__all__ = [
-    "CARD",
-    "HeldOutAccuracy",
-    "accuracy_ends",
-    "files_section",
-    "of_distances",
-    "of_membership",
-    "of_model",
-    "of_table",
-    "of_transfer",
-    "privacy_sections",
-    "privacy_verdict",
-]
 
 # Fields of a model card that only people can fill in.
 CARD = ("intended use", "not intended for", "data", "limits", "contact")
@@ -45,8 +37,17 @@ WEAK = (
     "At this epsilon the bound says little. Attacks that are known usually find less, but that is no promise."
 )
 RAW_ROWS = (
-    "The accuracies on this page come from raw rows and are covered by no epsilon: do not publish this page."
+    "The measures on this page come from raw rows and are covered by no epsilon: do not publish this page."
 )
+HOLDS_SUMS = (
+    "It promises no privacy: the file holds exact sums over the rows that it was fitted to, and may hold "
+    "errors of single rows. Guard it like the data."
+)
+APPROXIMATE = (
+    "The interval of R2 is a large-sample approximation, for independent rows that the model was not fitted "
+    "to."
+)
+PICTURES = "The picture counts rows by their numbers: a cell with one row tells about where this row lies."
 INDEPENDENT = "Intervals and bounds hold if the rows are independent and the model was not fitted to them."
 ALIKE = "Rows of one person are alike: there are no intervals and bounds."
 HIDDEN = (
@@ -94,10 +95,10 @@ def privacy_verdict(guarantee: Guarantee) -> list[str]:
         more = f"A person with several records is {_weak(person)} as a person."
         weak = [WEAK] if record > FIRM else []
         return [guarantee.odds("entry")] * asked + [guarantee.odds("record"), *weak, more, *labels]
-    if _bounded(guarantee.entry[0]):
+    if math.isfinite(guarantee.entry[0]):
         more = f"A whole record is {_weak(record)}, and neither is a person."
         return [guarantee.odds("entry"), more, *labels]
-    if _bounded(record):
+    if math.isfinite(record):
         return [f"A whole record is {_weak(record)}, and neither is a person.", *labels]
     return ["No privacy is promised: no noise bounds what can be learned about a record."]
 
@@ -106,18 +107,16 @@ def _weak(epsilon: float) -> str:
     """Say that a unit is not covered, or that its epsilon is too large to mean anything."""
     from onefold.privacy.terms import shown
 
-    return f"practically not protected (epsilon {shown(epsilon)})" if _bounded(epsilon) else "not covered"
-
-
-def _bounded(epsilon: float) -> bool:
-    return math.isfinite(epsilon)
+    return (
+        f"practically not protected (epsilon {shown(epsilon)})" if math.isfinite(epsilon) else "not covered"
+    )
 
 
 def _bound(number: float) -> float | str:
     """A number of a promise with the digits that pages show, rounded up."""
     from onefold.privacy.terms import shown
 
-    if not _bounded(number):
+    if not math.isfinite(number):
         return "no bound"
     return rounded_up(number, 4) if 1e-3 <= number < 1e5 else float(shown(number))
 
@@ -163,14 +162,14 @@ def of_model(
     title: str,
     facts: Mapping[str, Any],
     *,
-    evaluation: Evaluation | None = None,
+    evaluation: Evaluation | NumberEvaluation | None = None,
     about: str = "rows that the model was not fitted to",
     evidence: Mapping[str, Display] | None = None,
     guarantee: Guarantee | Sequence[Guarantee] | None = None,
     card: Mapping[str, str] | None = None,
     estimated: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Report on a classifier.
+    """Report on a model that predicts classes or numbers.
 
     Parameters
     ----------
@@ -178,51 +177,75 @@ def of_model(
         Heading of the page.
     facts : mapping of str to Any
         What was learned from what: names and values.
-    evaluation : Evaluation or None, default=None
-        How good predictions of rows of known class are; None if there were no such rows.
+    evaluation : Evaluation, NumberEvaluation or None, default=None
+        How good predictions of rows of known class or number are; None if there were no such rows.
     about : str, default="rows that the model was not fitted to"
         Which rows these were.
     evidence : mapping of str to Display or None, default=None
         Further pictures under their headings, such as calibration and distances.
     guarantee : Guarantee, sequence of Guarantee or None, default=None
-        What is promised, by each of several sources; None if nothing is.
+        What is promised, by each of several sources; None for a model of rows, whose file contains them.
     card : mapping of str to str or None, default=None
         What people say about the model: any of the fields of a model card.
     estimated : mapping of str to Any or None, default=None
-        The model's own estimate of its accuracy, where no rows were held out: the values of an evaluation.
-        With a guarantee it is left out: the rows that such a model left out were made, not real.
+        The model's own estimate of its accuracy or error, where no rows were held out. An accuracy beside a
+        guarantee is left out: the rows that such a model left out were made, not real.
 
     Returns
     -------
     Report
         The report.
     """
-    told, sections = _goodness(evaluation, about, estimated if guarantee is None else None)
-    verdict = [*told, HOLDS_ROWS]
+    if guarantee is not None and "accuracy" in (estimated or {}):
+        estimated = None
+    told, sections = _goodness(evaluation, about, estimated)
+    promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee] if guarantee else []
     promise: list[Section] = []
-    if guarantee is not None:
-        raw = [] if evaluation is None else [RAW_ROWS]
+    if not promises:
+        verdict = [*told, HOLDS_ROWS]
+    elif not any(math.isfinite(each.entry[0]) or math.isfinite(each.record[0]) for each in promises):
+        verdict = [*told, HOLDS_SUMS]  # no noise was added
+    else:
         if isinstance(guarantee, Sequence):
-            lines, promise = _of_sources(guarantee)
+            lines, promise = _of_sources(promises)
         else:
-            lines, promise = privacy_verdict(guarantee), privacy_sections(guarantee)
-        verdict = [*lines, *told, *raw]
+            lines, promise = privacy_verdict(promises[0]), privacy_sections(promises[0])
+        verdict = [*lines, *told, *([] if evaluation is None else [RAW_ROWS])]
     learned = learned_section("What was learned from what", facts)
-    pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
-    return Report(
-        "model",
-        title,
-        verdict,
-        [learned, *sections, *pictures, *promise, card_section(card), files_section(facts)],
-    )
+    pictures = [
+        Section(name, [PICTURES] if isinstance(display, ObservedDisplay) else (), display=display)
+        for name, display in (evidence or {}).items()
+    ]
+    parts = [learned, *sections, *pictures, *promise, card_section(card), files_section(facts)]
+    return Report("model", title, verdict, parts)
 
 
 def _goodness(
-    found: Evaluation | None, about: str, estimated: Mapping[str, Any] | None
+    found: Evaluation | NumberEvaluation | None, about: str, estimated: Mapping[str, Any] | None
 ) -> tuple[list[str], list[Section]]:
-    """The verdict on accuracy, and the sections that show it."""
-    if found is None and estimated is not None:
-        guess = (
+    """The verdict on accuracy or error, and the sections that show it."""
+    if found is None:
+        return _guess(estimated)
+    if isinstance(found, NumberEvaluation):
+        return _errors(found, about)
+    interval = accuracy_ends(found.accuracy, found.rows) if found.bounded else None
+    spread = "" if interval is None else f" ({_percent(interval)})"
+    compared = f"always answering the most frequent class would get {100 * found.majority:.0f}"
+    told = [f"{100 * found.accuracy:.0f} of 100 rows are predicted right{spread}; {compared}."]
+    told.append(f"{found.verdict}.")
+    if found.boosting_is_better:
+        told.append(
+            f"Gradient boosting, which needs the data in one place, gets {100 * (found.boosting or 0):.0f}."
+        )
+    return told, [_accuracies(found, about, interval), _per_class(found)]
+
+
+def _guess(estimated: Mapping[str, Any] | None) -> tuple[list[str], list[Section]]:
+    """What a model says of itself."""
+    if estimated is None:
+        return ["How good it is was not measured: no rows with known answers were given."], []
+    if "accuracy" in estimated:
+        told = (
             f"About {100 * estimated['accuracy']:.0f} of 100 rows are predicted right, by the model's own "
             f"estimate from rows that it left out; always answering the most frequent class would get "
             f"{100 * estimated['majority']:.0f}."
@@ -232,22 +255,37 @@ def _goodness(
             "balanced accuracy": estimated["balanced_accuracy"],
             "most frequent class": estimated["majority"],
         }
-        return [guess, f"{estimated['verdict']}."], [Section("Estimated accuracy", facts=shown)]
-    if found is None:
-        return ["How good it is was not measured: no rows of known class were given."], []
-    low, high = _interval(found)
-    spread = ""
-    if low is not None:
-        ends = f"{100 * rounded_down(low, 2):.0f} to {100 * rounded_up(high, 2):.0f}"
-        spread = f" (95 % confidence: {ends})"
-    compared = f"always answering the most frequent class would get {100 * found.majority:.0f}"
-    told = [f"{100 * found.accuracy:.0f} of 100 rows are predicted right{spread}; {compared}."]
-    told.append(f"{found.verdict}.")
-    if found.boosting_is_better:
-        told.append(
-            f"Gradient boosting, which needs the data in one place, gets {100 * (found.boosting or 0):.0f}."
-        )
-    return told, [_accuracies(found, about, low, high), _per_class(found)]
+        return [told, f"{estimated['verdict']}."], [Section("Estimated accuracy", facts=shown)]
+    beside = estimated.get("rmse_of_the_mean")
+    mean = "" if beside is None else f"; always predicting the mean would be off by {beside:.4g}"
+    if "one_deviation_more" in estimated:
+        low, high = estimated["one_deviation_less"], estimated["one_deviation_more"]
+        mean += f"; one standard deviation of the noise in this estimate is {low:.4g} to {high:.4g}"
+    told = f"By its own estimate predictions are off by {estimated['rmse']:.4g} (root mean square){mean}."
+    shown = {name.replace("_", " "): value for name, value in estimated.items()}
+    return [told], [Section("Estimated error", facts=shown)]
+
+
+def _errors(found: NumberEvaluation, about: str) -> tuple[list[str], list[Section]]:
+    told = (
+        f"Predictions are off by {found.rmse:.4g} (root mean square); always predicting the mean would be "
+        f"off by {found.rmse_of_the_mean:.4g}."
+    )
+    facts: dict[str, Any] = {
+        "rows": found.rows,
+        "root mean square error": found.rmse,
+        "the same for the mean": found.rmse_of_the_mean,
+        "mean absolute error": found.mean_absolute_error,
+        "that of the median": found.absolute_error_of_the_median,
+        "R2": found.r2,
+    }
+    if found.r2_interval is not None:
+        facts["95 % interval of R2"] = [round(end, 4) for end in found.r2_interval]
+    if found.covered is not None:
+        facts["share of numbers inside their intervals"] = found.covered
+        facts["share that was aimed at"] = found.level
+    why = APPROXIMATE if found.r2_interval is not None else ALIKE
+    return [told, f"{found.verdict}."], [Section("Error", [f"Measured on {about}.", why], facts)]
 
 
 def accuracy_ends(share: float, rows: int) -> tuple[float, float]:
@@ -270,36 +308,48 @@ def accuracy_ends(share: float, rows: int) -> tuple[float, float]:
     return clopper_pearson(round(share * rows), rows)
 
 
-def _interval(found: Evaluation) -> tuple[Any, Any]:
-    return accuracy_ends(found.accuracy, found.rows) if found.bounded else (None, None)
+def accuracy_section(
+    values: Mapping[str, float],
+    kinds: Sequence[str],
+    rows: int | None,
+    text: Sequence[str] = (),
+    facts: Mapping[str, Any] | None = None,
+    label: str = "accuracy on the test rows",
+) -> Section:
+    """Accuracies as bars, with their intervals if the number of independent rows is known."""
+    ends = None if not rows else [accuracy_ends(value, rows) for value in values.values()]
+    bars = AccuracyDisplay(list(values), list(values.values()), kinds, ends, label)
+    return Section("Accuracy", text, facts or {}, display=bars)
 
 
-def _accuracies(found: Evaluation, about: str, low: float | None, high: float | None) -> Section:
+def outward(interval: Sequence[float], digits: int = 4) -> list[float]:
+    """Both ends of an interval, rounded so that it becomes no smaller."""
+    return [rounded_down(interval[0], digits), rounded_up(interval[1], digits)]
+
+
+def _percent(interval: Sequence[float]) -> str:
+    low, high = outward(interval, 2)
+    return f"95 % confidence: {100 * low:.0f} to {100 * high:.0f}"
+
+
+def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | None) -> Section:
     values = {"most frequent class": found.majority, "linear model": found.linear}
     values |= {"gradient boosting": found.boosting, "this model": found.accuracy}
     known = {name: value for name, value in values.items() if value is not None}
-    ends = [accuracy_ends(value, found.rows) for value in known.values()]
     kinds = ["federated" if name == "this model" else "reference" for name in known]
-    picture = AccuracyDisplay(list(known), list(known.values()), kinds, ends if found.bounded else None)
     facts: dict[str, Any] = {"rows": found.rows, "accuracy": found.accuracy}
-    if low is not None:
-        facts["95 % interval of the accuracy"] = [rounded_down(low, 4), rounded_up(high or 0.0, 4)]
+    if interval is not None:
+        facts["95 % interval of the accuracy"] = outward(interval)
     facts["balanced accuracy"] = found.balanced_accuracy
     if found.auc is not None:
         facts["area under the ROC curve"] = found.auc
-    for each in found.measures:
-        facts[f"95 % interval of the {each.name}"] = [
-            rounded_down(each.interval[0], 4),
-            rounded_up(each.interval[1], 4),
-        ]
-    return Section(
-        "Accuracy", [f"Measured on {about}.", INDEPENDENT if found.bounded else ALIKE], facts, display=picture
-    )
+    facts |= {f"95 % interval of the {each.name}": outward(each.interval) for each in found.measures}
+    why = INDEPENDENT if found.bounded else ALIKE
+    rows = found.rows if found.bounded else None
+    return accuracy_section(known, kinds, rows, [f"Measured on {about}.", why], facts)
 
 
 def _per_class(found: Evaluation) -> Section:
-    from onefold.report.evaluation import missed
-
     lost = missed(found.classes, found.confusion, bounded=found.bounded)
     headers = ["class", "rows", "missed"] + ["share missed at most, 95 % confidence"] * found.bounded
     rows = [
@@ -497,11 +547,10 @@ class HeldOutAccuracy:
 
     def in_words(self) -> str:
         """Say it in one sentence, beside what guessing gets."""
-        low, high = self.interval
-        ends = f"{100 * rounded_down(low, 2):.0f} to {100 * rounded_up(high, 2):.0f}"
         return (
-            f"{100 * self.accuracy:.0f} of 100 held-out labelled rows are predicted right (95 % confidence: "
-            f"{ends}); always answering the most frequent label would get {100 * self.majority:.0f}."
+            f"{100 * self.accuracy:.0f} of 100 held-out labelled rows are predicted right "
+            f"({_percent(self.interval)}); always answering the most frequent label would get "
+            f"{100 * self.majority:.0f}."
         )
 
 
@@ -512,17 +561,13 @@ def _held_out(found: HeldOutAccuracy) -> Section:
         "this model": found.accuracy,
     }
     kinds = ["reference", "reference", "federated"]
-    ends = [accuracy_ends(value, found.rows) for value in values.values()]
-    low, high = found.interval
     facts = {
         "labelled rows": found.rows,
         "accuracy": found.accuracy,
-        "95 % interval of the accuracy": [rounded_down(low, 4), rounded_up(high, 4)],
+        "95 % interval of the accuracy": outward(found.interval),
     }
-    bars = AccuracyDisplay(
-        list(values), list(values.values()), kinds, ends, "accuracy on held-out labelled rows"
-    )
-    return Section("Accuracy", [HIDDEN.format(rows=found.rows)], facts, display=bars)
+    label = "accuracy on held-out labelled rows"
+    return accuracy_section(values, kinds, found.rows, [HIDDEN.format(rows=found.rows)], facts, label)
 
 
 # --- attacks ------------------------------------------------------------------------------------------------

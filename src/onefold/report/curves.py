@@ -11,13 +11,11 @@ from numpy.typing import ArrayLike
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.terms import shown
-from onefold.report.displays import AMBER, INK, SLATE, STYLES, TEAL, Display, labelled, shortened
+from onefold.report.displays import AMBER, INK, SLATE, STYLES, TEAL, Display, bare, labelled, shortened
 
 if TYPE_CHECKING:
     from onefold.audit import AttackResult
     from onefold.release import Curve
-
-__all__ = ["FoldingDisplay", "MembershipDisplay", "PrivacyUtilityDisplay", "ReleaseDisplay"]
 
 BINS = 40
 SMALLEST_RATE = 1e-4
@@ -154,6 +152,9 @@ class PrivacyUtilityDisplay(Display):
         What epsilon protects.
     whole : bool, default=False
         Whether the axis of the scores reaches from 0 to 1, so that small differences look small.
+    errors : mapping of str to sequence of float, default={}
+        What an adversary is left with at each epsilon, drawn below the scores: one name, such as
+        "least squared error of a record", with its values.
 
     See Also
     --------
@@ -174,14 +175,18 @@ class PrivacyUtilityDisplay(Display):
     measure: str = "accuracy"
     unit: str = "record"
     whole: bool = False
+    errors: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        lengths = {len(values) for values in (*self.scores.values(), *self.spreads.values())}
+        groups = (self.scores, self.spreads, self.errors)
+        lengths = {len(values) for group in groups for values in group.values()}
         if not self.scores or lengths != {len(self.epsilons)}:
             raise InvalidInputError("every method needs one score for each epsilon")
 
     @classmethod
-    def from_curve(cls, curve: Curve, marked: float | None = None) -> Self:
+    def from_curve(
+        cls, curve: Curve, marked: float | None = None, errors: Mapping[str, Sequence[float]] | None = None
+    ) -> Self:
         """Take the scores of a sweep over strengths of noise.
 
         Parameters
@@ -190,6 +195,9 @@ class PrivacyUtilityDisplay(Display):
             What :func:`onefold.release.sweep` returned.
         marked : float or None, default=None
             Epsilon of the release that the picture is about.
+        errors : mapping of str to sequence of float or None, default=None
+            What an adversary is left with, by the strengths of the curve. None takes the bound on the squared
+            error of a record.
 
         Returns
         -------
@@ -197,6 +205,7 @@ class PrivacyUtilityDisplay(Display):
             The display.
         """
         order = np.argsort([strength.epsilon for strength in curve.strengths], kind="stable")
+        least = errors or {"least squared error of a record": [each.bound for each in curve.strengths]}
         return cls(
             [float(curve.strengths[place].epsilon) for place in order],
             {name: curve.mean(name)[order].tolist() for name in curve.scores},
@@ -204,15 +213,25 @@ class PrivacyUtilityDisplay(Display):
             {"raw rows": float(curve.baseline)},
             marked,
             curve.measure,
+            f"record at delta {curve.strengths[0].delta:g}, labels not covered",
+            errors={name: np.asarray(values)[order].tolist() for name, values in least.items()},
         )
 
     def _words(self) -> str:
         told = [f"{name} {_along(self.epsilons, scores, '.3f')}" for name, scores in self.scores.items()]
         told += [f"{name} {score:.3f}" for name, score in self.references.items()]
+        told += [f"{name} {_along(self.epsilons, values, '.3g')}" for name, values in self.errors.items()]
         here = "" if self.marked is None else f" This release is at epsilon {shown(self.marked)}."
         return f"{self.measure.capitalize()} against epsilon per {self.unit}: {'; '.join(told)}.{here}"
 
+    def _height(self) -> float:
+        return 5.6 if self.errors else 3.4
+
     def _draw(self, axes: Any) -> None:
+        scale = f"epsilon per {self.unit}: left private, right useful"
+        if self.errors:
+            self._draw_errors(axes, scale)
+            scale = ""
         for (name, score), line in zip(self.references.items(), ("-", "--", ":", "-."), strict=False):
             axes.axhline(score, color=INK, linewidth=1, linestyle=line, label=shortened(name, 32))
         for (name, scores), (colour, mark) in zip(self.scores.items(), STYLES, strict=False):
@@ -245,135 +264,18 @@ class PrivacyUtilityDisplay(Display):
         axes.minorticks_off()
         if self.whole:
             axes.set_ylim(0.0, 1.02)
-        labelled(axes, f"epsilon per {self.unit}: left private, right useful", self.measure)
+        labelled(axes, scale, self.measure)
 
-
-@dataclass(frozen=True)
-class ReleaseDisplay(Display):
-    """What noise on released rows costs a learner, and below it the error that an adversary is left with.
-
-    Parameters
-    ----------
-    lams : sequence of float
-        Strengths of the noise: small ones are private, large ones useful.
-    epsilons : sequence of float
-        Epsilon per record of each of them.
-    scores : mapping of str to sequence of float
-        Mean score at each strength, for every kind of noise.
-    spreads : mapping of str to sequence of float
-        Standard error of each mean.
-    baseline : float
-        Score of a model of the raw rows.
-    errors : sequence of float
-        Least error of an adversary at each strength.
-    error : str, default="least squared error of a record"
-        What these errors are.
-    measure : str, default="accuracy"
-        What the scores are.
-    delta : float, default=1e-5
-        Delta of every epsilon.
-    title : str, default=""
-        Title of the picture.
-    void : bool, default=False
-        Say that the epsilons do not hold because ranges were taken from the data.
-
-    See Also
-    --------
-    PrivacyUtilityDisplay : Scores against epsilon.
-    onefold.release.sweep : Makes the curve.
-
-    Examples
-    --------
-    >>> ReleaseDisplay([1.0], [0.5], {"optimal": [0.8]}, {"optimal": [0.1]}, 0.9, [2.0]).describe()
-    'Accuracy against lam: optimal 0.800 at 1, raw rows 0.900; least squared error of a record 2 at 1.'
-    """
-
-    lams: Sequence[float]
-    epsilons: Sequence[float]
-    scores: Mapping[str, Sequence[float]]
-    spreads: Mapping[str, Sequence[float]]
-    baseline: float
-    errors: Sequence[float]
-    error: str = "least squared error of a record"
-    measure: str = "accuracy"
-    delta: float = 1e-5
-    title: str = ""
-    void: bool = False
-
-    @classmethod
-    def from_curve(
-        cls,
-        curve: Curve,
-        title: str = "",
-        errors: tuple[str, Sequence[float]] | None = None,
-        void: bool = False,
-    ) -> Self:
-        """Take the scores of a sweep over strengths of noise.
-
-        Parameters
-        ----------
-        curve : Curve
-            What :func:`onefold.release.sweep` returned.
-        title : str, default=""
-            Title of the picture.
-        errors : pair of str and sequence of float or None, default=None
-            What an adversary is left with: its name, and one least error per strength. None takes the bound
-            on the squared error of a record.
-        void : bool, default=False
-            Say that the epsilons do not hold because ranges were taken from the data.
-
-        Returns
-        -------
-        ReleaseDisplay
-            The display.
-        """
-        name, least = errors or (cls.error, [strength.bound for strength in curve.strengths])
-        return cls(
-            [float(lam) for lam in curve.lams],
-            [float(strength.epsilon) for strength in curve.strengths],
-            {noise: curve.mean(noise).tolist() for noise in curve.scores},
-            {noise: np.nan_to_num(curve.standard_error(noise)).tolist() for noise in curve.scores},
-            float(curve.baseline),
-            [float(each) for each in least],
-            name,
-            curve.measure,
-            float(curve.strengths[0].delta),
-            title,
-            void,
-        )
-
-    def _words(self) -> str:
-        told = [f"{noise} {_along(self.lams, scores, '.3f')}" for noise, scores in self.scores.items()]
-        told.append(f"raw rows {self.baseline:.3f}")
-        least = _along(self.lams, self.errors, ".3g")
-        return f"{self.measure.capitalize()} against lam: {', '.join(told)}; {self.error} {least}."
-
-    def _height(self) -> float:
-        return 6.0
-
-    def _draw(self, axes: Any) -> None:
+    def _draw_errors(self, axes: Any, scale: str) -> None:
+        """Draw errors into the lower part of the place that the axes had."""
         halves = axes.get_subplotspec().subgridspec(2, 1, height_ratios=(3, 2))
         axes.set_subplotspec(halves[0])
         below = axes.figure.add_subplot(halves[1], sharex=axes)
-        axes.axhline(self.baseline, color=INK, linewidth=1, label="raw rows")
-        for (noise, scores), (colour, mark) in zip(self.scores.items(), STYLES, strict=False):
-            spread = 2 * np.asarray(self.spreads[noise])
-            axes.errorbar(
-                self.lams, scores, spread, color=colour, marker=mark, markersize=4, label=shortened(noise)
-            )
-        axes.set_xscale("log")
-        axes.set_title(shortened(self.title, 90), fontsize=11)
-        labelled(axes, "", self.measure, title="fitted on, ± 2 standard errors", title_fontsize=8)
-        below.loglog(self.lams, self.errors, color=TEAL, marker="o", markersize=4)
-        below.set_ylabel(shortened(self.error, 60), fontsize=9)
-        below.set_xlabel("lam: left private, right useful")
-        top = below.secondary_xaxis("top")
-        step = max(1, len(self.lams) // 6)
-        top.set_xticks(self.lams[::step], [shown(epsilon, 2) for epsilon in self.epsilons[::step]])
-        top.minorticks_off()
-        top.tick_params(labelsize=8)
-        text = "VOID, ranges were taken from the data: " * self.void
-        top.set_xlabel(f"{text}epsilon per record at delta {self.delta:g}; labels not covered", fontsize=8)
+        for name, values in self.errors.items():
+            below.loglog(self.epsilons, values, color=TEAL, marker="o", markersize=4)
+            below.set_ylabel(shortened(name, 40), fontsize=9)
+        below.set_xlabel(scale)
+        bare(below)
 
 
 @dataclass(frozen=True)

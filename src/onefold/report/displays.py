@@ -21,17 +21,6 @@ from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 
-__all__ = [
-    "AccuracyDisplay",
-    "CalibrationDisplay",
-    "ClassCountsDisplay",
-    "ConfusionDisplay",
-    "Display",
-    "ObservedDisplay",
-    "read_display",
-    "write_figure",
-]
-
 # Readable for colour-blind eyes: the colours differ in lightness too.
 INK, TEAL, AMBER, SLATE, VIOLET, PALE = "#1f2933", "#0b7a75", "#d08c00", "#5b6b7f", "#3d348b", "#a9b4c2"
 PAGE_WIDTH = 5.2  # inches, of a figure on a page

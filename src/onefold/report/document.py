@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import onefold
 from onefold._base.foreign import parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
-from onefold.report.comparison import package_versions
 from onefold.report.displays import Display, read_display
-
-__all__ = ["Report", "Section"]
 
 FORMAT = "onefold report 1"
 LARGEST = 64 * 2**20
+PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True)
@@ -221,3 +222,9 @@ def numbers_beside(path: str | Path) -> Path:
     if page.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"{path}: the name of a report must end in .html")
     return page.with_suffix(".json")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide the numbers."""
+    packages = {name: version(name) for name in PACKAGES}
+    return {"Python": platform.python_version(), "onefold": onefold.__version__, **packages}

@@ -1,16 +1,28 @@
-"""How good predictions are, beside guessing the majority, a linear model and boosting."""
+"""What predictions of classes and of numbers are worth, beside what is reached without the model."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import printable
-from onefold.report.verdicts import CONFIDENCE, Measure, class_verdict, rounded_up
 
+CONFIDENCE = 0.95
+DUST = 1e-9  # errors of float64, which move no bound to the next digit
+MORE = "test on more rows, learn from more, or add columns that say more about it"
+UNLIKE = "look whether these rows are like those that were learned from"
+ONE_EACH = "measure it on one row of each person"
+NOT_KNOWN = f"rows of one person are alike: whether this is better than guessing is not known; {ONE_EACH}"
+NO_VERDICT = (
+    "rows of one person are alike, or there are too few: whether this is better than always predicting "
+    f"the mean is not known; {ONE_EACH}"
+)
 # Cells times classes beyond which a reference model would take longer than the model itself.
 MOST_WORK = 60_000_000
 MOST_BOOSTED_CLASSES = 30
@@ -18,6 +30,142 @@ SHOWN_CLASSES = 12
 SHOWN_WORST = 3  # of more classes than are shown
 SHOWN_CHARACTERS = 16
 CLEAR_GAIN = 0.02  # of another model, from which on it is worth a word
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of predictions beside what is reached without them.
+
+    Parameters
+    ----------
+    name : str
+        What was measured.
+    value : float
+        What was found.
+    interval : tuple of (float, float)
+        Its 95 % interval.
+    baseline : float
+        What is reached without the model.
+
+    See Also
+    --------
+    class_verdict : Says what follows for classes.
+    number_verdict : The same for numbers.
+
+    Examples
+    --------
+    >>> Measure("AUC", 0.73, (0.58, 0.83), 0.5).outcome
+    'better'
+    """
+
+    name: str
+    value: float
+    interval: tuple[float, float]
+    baseline: float
+
+    @property
+    def outcome(self) -> Literal["better", "worse", "not shown to differ"]:
+        """On which side of the baseline the interval lies, if on any."""
+        low, high = self.interval
+        if low > self.baseline:
+            return "better"
+        return "worse" if high < self.baseline else "not shown to differ"
+
+    def __str__(self) -> str:
+        low, high = rounded_down(self.interval[0], 3), rounded_up(self.interval[1], 3)
+        return f"{self.name} {self.value:.3f} ({100 * CONFIDENCE:.0f} % interval {low:.3f} to {high:.3f})"
+
+
+def class_verdict(measures: Sequence[Measure]) -> str:
+    """Say what predictions of classes are worth, and what to do next.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+        First the gain in accuracy over the most frequent class; last what says best whether the classes are
+        told apart. None where the rows depend on each other.
+
+    Returns
+    -------
+    str
+        One line. It says "better" of useless predictions in at most 5 of 100 cases, half of them by each
+        measure.
+
+    See Also
+    --------
+    Measure : Decides by an interval.
+
+    Examples
+    --------
+    >>> gain = Measure("gain", -0.01, (-0.05, 0.04), 0.0)
+    >>> print(class_verdict([gain, Measure("AUC", 0.73, (0.58, 0.83), 0.5)]))
+    AUC 0.730 (95 % interval 0.580 to 0.830): better than guessing; choose a threshold with --probabilities
+    """
+    if not measures:
+        return NOT_KNOWN
+    gain, apart = measures[0], measures[-1]
+    if gain.outcome == "better":
+        return f"{gain}: better than always answering the most frequent class"
+    if apart.outcome == "better":
+        return f"{apart}: better than guessing; choose a threshold with --probabilities"
+    if apart.outcome == "worse":
+        return f"{apart}: worse than guessing; look whether labels or columns were mixed up"
+    if gain.outcome == "worse":
+        return f"{gain}: worse than always answering the most frequent class; {MORE}"
+    return f"{apart}: not shown to be better than guessing; {MORE}"
+
+
+def number_verdict(measures: Sequence[Measure]) -> str:
+    """Say what predicted numbers are worth, and what to do next.
+
+    Parameters
+    ----------
+    measures : sequence of Measure
+        First R2; last, if it was measured, by how much absolute errors are smaller than those of the median.
+        None where there is no interval.
+
+    Returns
+    -------
+    str
+        One line.
+
+    See Also
+    --------
+    Measure : Decides by an interval.
+
+    Examples
+    --------
+    >>> print(number_verdict([Measure("R2", 0.4, (0.2, 0.6), 0.0)]))
+    R2 0.400 (95 % interval 0.200 to 0.600): better than always predicting the mean
+    """
+    if not measures:
+        return NO_VERDICT
+    squared, absolute = measures[0], measures[-1]
+    if squared.outcome != "not shown to differ":
+        more = f"; {UNLIKE}" if squared.outcome == "worse" else ""
+        return f"{squared}: {squared.outcome} than always predicting the mean{more}"
+    if absolute.outcome == "better":
+        return f"{absolute}: better than always predicting the median, except for few rows that are far off"
+    return f"{squared}: not shown to be better than always predicting the mean; {MORE}"
+
+
+def _plain(found: Evaluation | NumberEvaluation, **more: Any) -> dict[str, Any]:
+    known = {name: value for name, value in vars(found).items() if value is not None}
+    outcomes = {each.name: each.outcome for each in found.measures}
+    return known | more | {"outcomes": outcomes, "verdict": found.verdict}
+
+
+def rounded_up(number: float, digits: int) -> float:
+    """The number with so many digits after the point, and no smaller: for upper bounds."""
+    return math.ceil(number * 10.0**digits - DUST) / 10.0**digits
+
+
+def rounded_down(number: float, digits: int) -> float:
+    """The number with so many digits after the point, and no larger: for lower bounds."""
+    return math.floor(number * 10.0**digits + DUST) / 10.0**digits
+
+
+# --- classes ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -84,10 +232,7 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON values; what was not measured is left out."""
-        known = {name: value for name, value in vars(self).items() if value is not None}
-        lost = missed(self.classes, self.confusion, bounded=self.bounded)
-        outcomes = {each.name: each.outcome for each in self.measures}
-        return known | {"missed": lost, "outcomes": outcomes, "verdict": self.verdict}
+        return _plain(self, missed=missed(self.classes, self.confusion, bounded=self.bounded))
 
     def words(self, about: str, condition: str | None = None) -> list[str]:
         """The measures in lines; ``about`` says which rows they are about, ``condition`` when bounds hold."""
@@ -203,7 +348,7 @@ def evaluate_counts(
     present, n_rows, n_right = sizes > 0, int(counts.sum()), int(right.sum())
     constant = np.arange(len(sizes)) == sizes.argmax() if common is None else np.asarray(classes) == common
     size, both = int(sizes[constant].sum()), int(right[constant].sum())
-    return Evaluation(
+    found = Evaluation(
         rows=n_rows,
         accuracy=n_right / n_rows,
         balanced_accuracy=float((right[present] / sizes[present]).mean()),
@@ -211,11 +356,12 @@ def evaluate_counts(
         classes=np.asarray(classes).tolist(),
         confusion=counts.tolist(),
         bounded=bounded,
-        gain_interval=gain_interval(n_right - both, size - both, n_rows, CONFIDENCE) if bounded else None,
-        balanced_interval=mean_share_interval(right[present], sizes[present], CONFIDENCE)
-        if bounded
-        else None,
     )
+    if not bounded:
+        return found
+    gain = gain_interval(n_right - both, size - both, n_rows, CONFIDENCE)
+    balanced = mean_share_interval(right[present], sizes[present], CONFIDENCE)
+    return replace(found, gain_interval=gain, balanced_interval=balanced)
 
 
 def estimate(model: Any, *, bounded: bool = True) -> Evaluation | None:
@@ -240,33 +386,151 @@ def with_references(
     work = train.size * len(np.unique(labels[0]))
     if work > MOST_WORK:
         return found
-    linear = _predicted(_linear(), train, labels[0], test) == labels[1]
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    reference = make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
+    linear = np.asarray(reference.fit(train, labels[0]).predict(test)) == labels[1]
     found = replace(found, linear=float(linear.mean()))
     if len(np.unique(labels[0])) > MOST_BOOSTED_CLASSES:
         return found
-    boosted = _predicted(_boosting(), train, labels[0], test) == labels[1]
+    reference = HistGradientBoostingClassifier(random_state=0)
+    boosted = np.asarray(reference.fit(train, labels[0]).predict(test)) == labels[1]
     gained, lost = int(np.sum(boosted & ~right)), int(np.sum(right & ~boosted))
     ahead, (low, _) = (gained - lost) / len(right), gain_interval(gained, lost, len(right), CONFIDENCE)
     return replace(found, boosting=float(boosted.mean()), boosting_is_better=ahead > CLEAR_GAIN and low > 0.0)
 
 
-def _linear() -> Any:
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    return make_pipeline(StandardScaler(), LogisticRegression(max_iter=300))
-
-
-def _boosting() -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(random_state=0)
-
-
-def _predicted(reference: Any, train: AnyArray, labels: AnyArray, test: AnyArray) -> AnyArray:
-    return np.asarray(reference.fit(train, labels).predict(test))
-
-
 def _short(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"
+
+
+# --- numbers ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class NumberEvaluation:
+    """What predictions of numbers are worth.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows with a known number.
+    rmse, rmse_of_the_mean : float
+        Root of the mean squared error, and that of always predicting the mean.
+    mean_absolute_error, absolute_error_of_the_median : float
+        Mean of the absolute errors, and that of always predicting the median: no other number has less.
+    r2 : float
+        Share of the variance that is explained; NaN where all numbers are equal.
+    r2_interval : tuple of float or None
+        95 % interval of this share; None where rows depend on each other or say nothing.
+    gain_interval : tuple of float or None
+        The same for how much smaller absolute errors are than those of the median.
+    covered, level : float or None
+        Share of the numbers inside their intervals, and the share that was aimed at.
+    """
+
+    rows: int
+    rmse: float
+    rmse_of_the_mean: float
+    mean_absolute_error: float
+    absolute_error_of_the_median: float
+    r2: float
+    r2_interval: tuple[float, float] | None = None
+    gain_interval: tuple[float, float] | None = None
+    covered: float | None = None
+    level: float | None = None
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The measures beside the mean alone; none where there are no intervals."""
+        if self.r2_interval is None or self.gain_interval is None:
+            return []
+        gain = self.absolute_error_of_the_median - self.mean_absolute_error
+        return [
+            Measure("R2", self.r2, self.r2_interval, 0.0),
+            Measure("gain in absolute error", gain, self.gain_interval, 0.0),
+        ]
+
+    @property
+    def verdict(self) -> str:
+        """What follows from the measures, and what to do next."""
+        return number_verdict(self.measures)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON values; what was not measured is left out."""
+        return _plain(self)
+
+    def words(self, about: str) -> list[str]:
+        """The measures in lines; ``about`` says which rows they are about."""
+        alone = f"root mean square; the mean alone {self.rmse_of_the_mean:.4g}"
+        line = f"{about}: error {self.rmse:.4g} ({alone}), R2 {self.r2:.3f}"
+        if self.covered is not None:
+            line += f", {100 * self.covered:.0f} % of the numbers are in their intervals"
+        return [line, self.verdict]
+
+
+def evaluate_numbers(
+    predicted: ArrayLike,
+    observed: ArrayLike,
+    *,
+    mean: float | None = None,
+    ends: tuple[ArrayLike, ArrayLike] | None = None,
+    level: float | None = None,
+    bounded: bool = True,
+) -> NumberEvaluation:
+    """Compare predicted numbers with the true ones.
+
+    Parameters
+    ----------
+    predicted : array-like of shape (n,)
+        What was predicted.
+    observed : array-like of shape (n,)
+        The true numbers.
+    mean : float or None, default=None
+        What always predicting the mean would say, known from the rows that were learned from; None takes the
+        mean of ``observed``.
+    ends : pair of array-like of shape (n,) or None, default=None
+        Lower and upper ends of intervals.
+    level : float or None, default=None
+        Share of the numbers that the intervals aim at.
+    bounded : bool, default=True
+        Whether the rows are independent of each other, so that R2 has an interval.
+
+    Returns
+    -------
+    NumberEvaluation
+        The measures.
+
+    Examples
+    --------
+    >>> found = evaluate_numbers([1.0, 2.0, 3.0], [1.0, 2.0, 4.0])
+    >>> round(found.rmse, 3), round(found.r2, 3), found.rmse < found.rmse_of_the_mean
+    (0.577, 0.786, True)
+    """
+    from onefold.audit.intervals import mean_interval, r2_interval
+
+    guess, truth = (np.asarray(part, dtype=np.float64) for part in (predicted, observed))
+    errors, constant = np.abs(guess - truth), float(truth.mean()) if mean is None else mean
+    of_the_median = np.abs(np.median(truth) - truth)  # the mean is beaten by other constants in skewed laws
+    squared, spread = float(np.mean(errors**2)), float(np.var(truth))
+    interval = r2_interval(guess, truth, CONFIDENCE) if bounded else None
+    gain = None if interval is None else mean_interval(of_the_median - errors, CONFIDENCE)
+    inside = None
+    if ends is not None:
+        low, high = (np.asarray(end, dtype=np.float64) for end in ends)
+        inside = float(np.mean((low <= truth) & (truth <= high)))
+    return NumberEvaluation(
+        len(truth),
+        math.sqrt(squared),
+        math.sqrt(float(np.mean((constant - truth) ** 2))),
+        float(np.mean(errors)),
+        float(np.mean(of_the_median)),
+        1.0 - squared / spread if spread > 0.0 else math.nan,
+        interval,
+        gain,
+        inside,
+        None if inside is None else level,
+    )

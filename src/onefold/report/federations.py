@@ -1,24 +1,31 @@
-"""Reports of several sites: a comparison, a simulated federation, a real one."""
+"""Reports of several sites: a comparison, a simulated federation, a real one, the log of a site."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 from onefold.exceptions import OnefoldError
 from onefold.privacy import Guarantee
-from onefold.report.builders import accuracy_ends, files_section, privacy_verdict
-from onefold.report.comparison import Comparison
-from onefold.report.displays import AccuracyDisplay, ClassCountsDisplay
-from onefold.report.document import Report, Section
-from onefold.report.verdicts import Measure, class_verdict, rounded_down, rounded_up
+from onefold.report.builders import (
+    accuracy_ends,
+    accuracy_section,
+    files_section,
+    outward,
+    privacy_sections,
+    privacy_verdict,
+)
+from onefold.report.displays import ClassCountsDisplay
+from onefold.report.document import Report, Section, package_versions
+from onefold.report.evaluation import Measure, class_verdict, number_verdict
+from onefold.report.html import format_table, report_page
 
 if TYPE_CHECKING:
-    from onefold.federated import Simulation
+    from onefold.federated import RegressionSimulation
 
-__all__ = ["of_comparison", "of_federation", "of_simulation"]
-
+Kind = Literal["alone", "pooled", "federated", "private"]
 INTERVALS = (
     "Measured on {rows} rows that no site had; the intervals hold for 95 % of such sets of independent rows."
 )
@@ -28,6 +35,131 @@ FEDERATION_GAPS = (
     "Under the rule min one site that lies decides every answer.",
     "onefold cannot check that all sites use the same units, or that a row is of one person only.",
 )
+SIMULATED = (
+    "The errors come from raw rows, those of one model without any noise, and no epsilon covers them: keep "
+    "them to yourself. The promise is about what each site would send, and about nothing else here."
+)
+LOG_COLUMNS = ("no.", "time (UTC)", "what", "querier", "purpose", "rows", "more", "sum")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One classifier and how well it did.
+
+    Parameters
+    ----------
+    name : str
+        Name of the classifier; that of a single site ends in " alone".
+    kind : {"alone", "pooled", "federated", "private"}
+        "alone" learns from the data of one site, "pooled" from all data in one place, "federated" from all
+        sites without noise, "private" from all sites with differential privacy.
+    samples : int
+        Samples the classifier learned from.
+    classes : int
+        Classes among these samples.
+    accuracy : float
+        Share of the test samples it classified correctly.
+
+    See Also
+    --------
+    Comparison : Several entries on the same test samples.
+
+    Examples
+    --------
+    >>> Entry("north alone", "alone", samples=50, classes=2, accuracy=0.8).accuracy
+    0.8
+    """
+
+    name: str
+    kind: Kind
+    samples: int
+    classes: int
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Classifiers on the same test samples, with the class counts of each site.
+
+    Parameters
+    ----------
+    title : str
+        Heading.
+    lead : str
+        The sentence under the heading.
+    entries : sequence of Entry
+        The classifiers in the order in which they are shown.
+    class_names : sequence of str
+        Names of the columns of ``counts``.
+    counts : sequence of sequences of int
+        Samples of each class (columns) at each site (rows), sites in the order of their entries.
+    notes : sequence of str, default=()
+        What a reader has to know to judge the numbers.
+    settings : dict, default={}
+        Parameters of the run.
+    facts : dict, default={}
+        Further numbers, written to the JSON and not shown to people; "test_samples" gives accuracies their
+        intervals.
+    promises : dict of str to list of str, default={}
+        What is promised, in sentences, by the name of the classifier.
+
+    See Also
+    --------
+    onefold.report.report_page : Show what :func:`of_comparison` makes of it.
+
+    Examples
+    --------
+    >>> entries = [Entry("north alone", "alone", 50, 2, 0.8), Entry("together", "federated", 90, 2, 0.9)]
+    >>> comparison = Comparison("Digits", "Two classifiers.", entries, ["0", "1"], [[20, 30]])
+    >>> comparison.owner_names
+    ['north']
+    >>> print(comparison.table())
+    classifier   samples  classes  accuracy
+    -----------  -------  -------  --------
+    north alone       50        2    0.8000
+    together          90        2    0.9000
+    """
+
+    title: str
+    lead: str
+    entries: Sequence[Entry]
+    class_names: Sequence[str]
+    counts: Sequence[Sequence[int]]
+    notes: Sequence[str] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    promises: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def owners(self) -> list[Entry]:
+        """Entries of single sites."""
+        return [entry for entry in self.entries if entry.kind == "alone"]
+
+    @property
+    def owner_names(self) -> list[str]:
+        """Names of the sites, without the ending " alone" of their entries."""
+        return [owner.name.removesuffix(" alone") for owner in self.owners]
+
+    def table(self) -> str:
+        """Return the entries as a plain-text table.
+
+        Returns
+        -------
+        str
+            One line per classifier under a heading.
+        """
+        rows = [(e.name, e.samples, e.classes, e.accuracy) for e in self.entries]
+        return format_table(["classifier", "samples", "classes", "accuracy"], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values for JSON, with the versions of the packages.
+
+        Returns
+        -------
+        dict
+            The fields by name, and "versions".
+        """
+        return {**asdict(self), "versions": package_versions()}
 
 
 def of_comparison(comparison: Comparison) -> Report:
@@ -42,16 +174,33 @@ def of_comparison(comparison: Comparison) -> Report:
     -------
     Report
         The report.
+
+    See Also
+    --------
+    onefold.report.report_page : Makes a page of it.
+
+    Examples
+    --------
+    >>> entries = [Entry("north alone", "alone", 50, 2, 0.8), Entry("together", "federated", 50, 2, 0.9)]
+    >>> report = of_comparison(Comparison("Digits", "Two classifiers.", entries, ["0", "1"], [[20, 30]]))
+    >>> report.verdict[0]
+    'Together the sites predict 90 of 100 rows right in one round; alone they predict 80 to 80.'
     """
     entries = comparison.entries
     n_test = comparison.facts.get("test_samples")
     values = {entry.name: entry.accuracy for entry in entries}
     counts = ClassCountsDisplay(comparison.owner_names, list(comparison.class_names), comparison.counts)
-    about = [[entry.samples, entry.classes] for entry in entries]
+    headers = ["classifier", "samples", "classes", "accuracy"] + ["95 % interval"] * bool(n_test)
+    rows = [
+        [entry.name, entry.samples, entry.classes, entry.accuracy]
+        + ([_interval(entry.accuracy, n_test)] if n_test else [])
+        for entry in entries
+    ]
+    measured = [INTERVALS.format(rows=n_test)] if n_test else []
     sections = [
-        _bars(values, [entry.kind for entry in entries], n_test, "accuracy on the test samples"),
+        accuracy_section(values, [entry.kind for entry in entries], n_test, measured),
         Section("Samples of each class at each site", display=counts),
-        _numbers(values, n_test, ["samples", "classes"], about),
+        Section("The numbers", headers=headers, rows=rows),
     ]
     if comparison.notes:
         sections.append(Section("How to read this", notes=comparison.notes))
@@ -60,7 +209,13 @@ def of_comparison(comparison: Comparison) -> Report:
     ]
     if comparison.settings:
         sections.append(Section("Settings", facts=comparison.settings))
-    return Report("comparison", comparison.title, [*_gains(comparison), comparison.lead], sections)
+    lead = [comparison.lead] if comparison.lead else []
+    return Report("comparison", comparison.title, [*_gains(comparison), *lead], sections)
+
+
+def _interval(value: float, rows: int) -> str:
+    low, high = outward(accuracy_ends(value, rows), 3)
+    return f"{low:.3f} to {high:.3f}"
 
 
 def _gains(comparison: Comparison) -> list[str]:
@@ -75,53 +230,22 @@ def _gains(comparison: Comparison) -> list[str]:
         if entry.kind == "private"
     ]
     cost = [f"With noise for privacy they predict {', '.join(private)}."] if private else []
-    return [_joined(together[0], alone), *cost]
-
-
-def _joined(together: float, alone: Sequence[float]) -> str:
-    return (
-        f"Together the sites predict {100 * together:.0f} of 100 rows right in one round; alone they "
+    joined = (
+        f"Together the sites predict {100 * together[0]:.0f} of 100 rows right in one round; alone they "
         f"predict {100 * min(alone):.0f} to {100 * max(alone):.0f}."
     )
+    return [joined, *cost]
 
 
-def _bars(values: Mapping[str, float], kinds: Sequence[str], n_test: int | None, label: str) -> Section:
-    """Accuracies with their intervals, if the number of test rows is known."""
-    ends = None if not n_test else [accuracy_ends(value, n_test) for value in values.values()]
-    told = [] if not n_test else [INTERVALS.format(rows=n_test)]
-    return Section(
-        "Accuracy", told, display=AccuracyDisplay(list(values), list(values.values()), kinds, ends, label)
-    )
-
-
-def _numbers(
-    values: Mapping[str, float],
-    n_test: int | None,
-    headers: Sequence[str] = (),
-    about: Sequence[Sequence[Any]] = (),
-) -> Section:
-    shown = ["classifier", *headers, "accuracy"] + ["95 % interval"] * bool(n_test)
-    rows = [
-        [name, *(about[place] if about else ()), value, *([_interval(value, n_test)] if n_test else [])]
-        for place, (name, value) in enumerate(values.items())
-    ]
-    return Section("The numbers", headers=shown, rows=rows)
-
-
-def _interval(value: float, rows: int) -> str:
-    low, high = accuracy_ends(value, rows)
-    return f"{rounded_down(low, 3):.3f} to {rounded_up(high, 3):.3f}"
-
-
-def of_simulation(title: str, result: Simulation, settings: Mapping[str, Any], told: Sequence[str]) -> Report:
-    """Report on a federation that was simulated in one process.
+def of_simulation(title: str, result: Any, settings: Mapping[str, Any], told: Sequence[str]) -> Report:
+    """Report on a federation for classes or numbers that was simulated in one process.
 
     Parameters
     ----------
     title : str
         Heading of the page.
-    result : Simulation
-        What :func:`onefold.federated.simulate` returned.
+    result : Simulation or RegressionSimulation
+        What :func:`onefold.federated.simulate` or :func:`onefold.federated.simulate_regression` returned.
     settings : mapping of str to Any
         Parameters of the run.
     told : sequence of str
@@ -132,34 +256,67 @@ def of_simulation(title: str, result: Simulation, settings: Mapping[str, Any], t
     Report
         The report.
     """
-    sizes = result.class_counts.sum(axis=1)
-    sites = [f"site {place + 1}" for place in range(len(sizes))]
-    values = dict(zip((f"{name} alone" for name in sites), map(float, result.alone), strict=True))
-    kinds = ["alone"] * len(sites) + ["federated"]
-    values["together, one round"] = float(result.federated)
-    if result.honest != result.federated:
-        values["together, if no site lied"] = float(result.honest)
-        kinds.append("pooled")
-    if math.isfinite(result.pooled):
-        values["all rows in one place"] = float(result.pooled)
-        kinds.append("pooled")
-    counts = ClassCountsDisplay(sites, [str(name) for name in result.classes], result.class_counts.tolist())
-    sections = [
-        _bars(values, kinds, result.n_test, "accuracy on the test rows"),
-        Section("Rows of each class at each site", display=counts),
-        _numbers(values, result.n_test),
-        Section("Settings", facts=settings, notes=told),
+    if hasattr(result, "rmse"):
+        return _of_errors(title, result, settings, told)
+    counts = result.class_counts
+    total, present = int(counts.sum()), (counts > 0).sum(axis=1)
+    entries = [
+        Entry(f"site {place + 1} alone", "alone", int(counts[place].sum()), int(present[place]), float(alone))
+        for place, alone in enumerate(result.alone)
     ]
-    verdict = [_joined(result.federated, result.alone), f"{simulated_verdict(result)}.", NO_NOISE]
+    others: list[tuple[str, Kind, float]] = [("together, one round", "federated", result.federated)]
+    if result.honest != result.federated:
+        others.append(("together, if no site lied", "pooled", result.honest))
+    if math.isfinite(result.pooled):
+        others.append(("all rows in one place", "pooled", result.pooled))
+    entries += [Entry(name, kind, total, len(result.classes), float(value)) for name, kind, value in others]
+    found = Comparison(
+        title,
+        f"{simulated_verdict(result)}.",
+        entries,
+        [str(name) for name in result.classes],
+        counts.tolist(),
+        told,
+        dict(settings),
+        {"test_samples": result.n_test},
+    )
+    page = of_comparison(found)
+    return replace(page, verdict=[*page.verdict, NO_NOISE])
+
+
+def _of_errors(
+    title: str, result: RegressionSimulation, settings: Mapping[str, Any], told: Sequence[str]
+) -> Report:
+    rows = [["always the mean", result.rmse_mean, None]]
+    alone = zip(result.rmse_alone, result.r2_alone.tolist(), strict=True)
+    rows += [[f"site {place} alone", *pair] for place, pair in enumerate(alone, 1)]
+    rows += [["together, one round", result.rmse, result.r2]]
+    rows += [["all rows in one place, without noise", result.rmse_pooled, result.r2_pooled]]
+    lead = (
+        f"Together the sites are off by {result.rmse:.4g} (root mean square) in one round; alone by "
+        f"{min(result.rmse_alone):.4g} to {max(result.rmse_alone):.4g}, and always predicting the mean by "
+        f"{result.rmse_mean:.4g}. {simulated_verdict(result)}."
+    )
+    verdict, promise = [lead, NO_NOISE], list[Section]()
+    if result.guarantee.holds:
+        verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)]
+        promise = privacy_sections(result.guarantee)
+    sections = [
+        Section("The numbers", headers=["model", "root mean square error", "R2"], rows=rows),
+        Section("In words", notes=[line for line in told if line.strip()]),
+        Section("Settings", facts=settings),
+        *promise,
+    ]
     return Report("comparison", title, verdict, sections)
 
 
-def simulated_verdict(result: Simulation) -> str:
-    """What the classes that a simulated federation predicts are worth."""
-    if result.gain_interval is None:
-        return class_verdict([])
-    gain = result.federated - result.majority
-    return class_verdict([Measure("gain in accuracy", gain, result.gain_interval, 0.0)])
+def simulated_verdict(result: Any) -> str:
+    """What the classes or numbers that a simulated federation predicts are worth."""
+    if hasattr(result, "rmse"):
+        interval = result.r2_interval
+        return number_verdict([] if interval is None else [Measure("R2", result.r2, interval, 0.0)])
+    gain, interval = result.federated - result.majority, result.gain_interval
+    return class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
 
 
 def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> Report:
@@ -262,3 +419,73 @@ def _agreed(status: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> 
         if found and found[0] is not None and all(each == found[0] for each in found):
             facts["digest of the schema" if name == "schema" else name] = found[0]
     return facts
+
+
+def site_log_page(exported: Mapping[str, Any]) -> str:
+    """Make a page of the decisions and answers that a site has noted.
+
+    Every text is escaped. The page repeats the sums of the chain, so that it can be compared with the log.
+
+    Parameters
+    ----------
+    exported : mapping of str to Any
+        What ``onefold federate log export --json`` writes.
+
+    Returns
+    -------
+    str
+        The page; :func:`onefold.report.write_page` writes it to a file.
+
+    See Also
+    --------
+    onefold.report.write_page : Write the page to a file.
+
+    Examples
+    --------
+    >>> page = site_log_page({"site": "north", "entries": [], "count": 0, "head": "0" * 64,
+    ...                       "signatures": 0, "unsigned": 0, "exported": "2027-01-31T12:00:00+00:00"})
+    >>> "<h1>Log of site north</h1>" in page
+    True
+    """
+    facts = (
+        f"Exported {exported['exported']}, {exported['count']} entries, each with the sum of the one before.",
+        f"Sum of the last entry: {exported['head']}",
+        f"Signatures of queriers that were checked: {exported['signatures']}. "
+        f"Answers to queries without a signature: {exported['unsigned']}; who asked these is the server's "
+        "word.",
+        "Whoever can write the site's files could have left out entries and written all later ones anew: "
+        "compare number and sum with those noted elsewhere.",
+    )
+    entries = Section("Entries", headers=LOG_COLUMNS, rows=[_log_row(entry) for entry in exported["entries"]])
+    return report_page(Report("log", f"Log of site {exported['site']}", facts, [entries]))
+
+
+def _log_row(entry: Mapping[str, Any]) -> list[str]:
+    facts = entry["facts"]
+    key = f" (key {facts['id']})" if facts.get("id") else ""
+    rows = facts.get("rows", facts.get("asked", facts.get("allowed", "")))
+    purpose = facts.get("purpose") or facts.get("stated") or ""
+    known = (
+        entry["number"],
+        entry["time"],
+        entry["event"],
+        f"{facts.get('querier', '')}{key}",
+        purpose,
+        rows,
+    )
+    return [*map(str, known), _more(entry["event"], facts), str(entry["sum"])]
+
+
+def _more(event: str, facts: Mapping[str, Any]) -> str:
+    if event == "answered":
+        how = "encrypted" if facts.get("encrypted_answers") else "in clear"
+        return f"{how}, {'signed' if facts.get('signed') else 'NOT signed'}, query {facts.get('query')}"
+    if event in ("approved", "denied"):
+        return "every purpose" if facts.get("purpose") is None else "this purpose"
+    if event == "sum-step":
+        spent = f", epsilon {facts['epsilon']:g} per {facts.get('unit')}" if "epsilon" in facts else ""
+        about = f"round {facts.get('round')}, contract {facts.get('contract')}"
+        return f"encrypted sum: {facts.get('step')}, {about}{spent}"
+    if event == "model-sent":
+        return f"model {facts.get('model')}"
+    return ""

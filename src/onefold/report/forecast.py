@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,9 +11,7 @@ from onefold.report.curves import PrivacyUtilityDisplay
 from onefold.report.document import Section
 
 if TYPE_CHECKING:
-    from onefold.tables import Field, Schema
-
-__all__ = ["curve_section", "noise_forecast", "table_forecast", "worth"]
+    from onefold.tables import Schema
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 STEPS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)  # around the epsilon of a release
@@ -123,20 +121,8 @@ def right_cell_shares(
 
 def of_records(schema: Schema) -> Schema:
     """The schema of rows: the column of persons is left out."""
-    fields = (replace(each, role="identifier") if each.role == "person" else each for each in schema.fields)
-    return with_fields(schema, fields)
-
-
-def with_fields(schema: Schema, fields: Iterable[Field]) -> Schema:
-    """The same schema with other fields."""
-    return type(schema)(
-        tuple(fields),
-        name=schema.name,
-        missing_values=schema.missing_values,
-        rows_about=schema.rows_about,
-        rows_per_person=schema.rows_per_person,
-        source=schema.source,
-    )
+    fields = [replace(each, role="identifier") if each.role == "person" else each for each in schema.fields]
+    return type(schema)(**schema.get_params(deep=False) | {"fields": tuple(fields)})
 
 
 def noise_forecast(

@@ -5,28 +5,16 @@ from __future__ import annotations
 import base64
 import json
 import re
+import unicodedata
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onefold._base.files import output_file
 from onefold._base.optional import require
-from onefold.report.comparison import Comparison
 from onefold.report.displays import Display
 from onefold.report.document import Report, Section, numbers_beside
-
-if TYPE_CHECKING:  # a page needs no attack to be loaded
-    from onefold.audit import MembershipAudit
-
-__all__ = [
-    "comparison_page",
-    "membership_page",
-    "report_page",
-    "require_page_tools",
-    "style",
-    "write_page",
-    "write_report",
-]
 
 WIDE, TIGHT = 5, 9  # columns of a table
 SHORT = 16  # lines of a section that stays in one piece
@@ -35,6 +23,7 @@ MOST_NAMES = 12  # of a list in a line
 RANGE = re.compile(r"-?[\d.]+(e[-+]?\d+)? to -?[\d.]+(e[-+]?\d+)?")  # which no line may divide
 VOID = "No privacy is promised"
 SUM = re.compile(r"[0-9a-f]{64}")  # SHA-256
+GAP = "  "
 
 
 def write_page(path: str | Path, page: str) -> None:
@@ -45,7 +34,7 @@ def write_page(path: str | Path, page: str) -> None:
     path : str or Path
         The file.
     page : str
-        The page, from :func:`report_page`, :func:`comparison_page` or :func:`membership_page`.
+        The page, from :func:`report_page`.
 
     Raises
     ------
@@ -55,8 +44,6 @@ def write_page(path: str | Path, page: str) -> None:
     See Also
     --------
     report_page : A page on anything that was fitted or released.
-    comparison_page : A page on classifiers of several sites.
-    membership_page : A page on a membership audit.
 
     Examples
     --------
@@ -112,7 +99,6 @@ def report_page(report: Report) -> str:
     >>> page.splitlines()[0]
     '<!DOCTYPE html>'
     """
-    require_page_tools()
     jinja2 = require("jinja2", "report")
     source = files("onefold.report").joinpath("templates/report.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -237,83 +223,72 @@ def _picture(display: Display) -> str:
     return "data:image/svg+xml;base64," + base64.b64encode(display.to_svg().encode()).decode("ascii")
 
 
-def comparison_page(comparison: Comparison) -> str:
-    """Make a page with the accuracies, the class counts, the settings and the versions of a comparison.
+# --- tables in plain text ---------------------------------------------------------------------------------
 
-    Every text is escaped; both figures carry a description for readers who cannot see them.
+
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Lay out rows under headers, numbers to the right and text to the left.
 
     Parameters
     ----------
-    comparison : Comparison
-        What the page shows.
+    headers : sequence of str
+        One header per column.
+    rows : sequence of sequences
+        Cells; floats are shown with four digits after the point, None as an empty cell.
 
     Returns
     -------
     str
-        The page; :func:`write_page` writes it to a file.
+        The table without a line break at its end.
 
     Raises
     ------
-    MissingDependencyError
-        If jinja2 or matplotlib (extra ``report``) is not installed.
+    ValueError
+        If a row has more or fewer cells than there are headers.
 
     See Also
     --------
-    Comparison.table : The same numbers as plain text.
-    write_page : Write the page to a file.
+    Comparison.table : The table of a comparison.
 
     Examples
     --------
-    >>> from onefold.report import Comparison, Entry
-    >>> entries = [Entry("north alone", "alone", 50, 2, 0.8), Entry("together", "federated", 50, 2, 0.9)]
-    >>> page = comparison_page(Comparison("Digits", "Two classifiers.", entries, ["0", "1"], [[20, 30]]))
-    >>> page.splitlines()[0]
-    '<!DOCTYPE html>'
+    >>> print(format_table(["site", "accuracy"], [["north", 0.5], ["all", 1.0]]))
+    site   accuracy
+    -----  --------
+    north    0.5000
+    all      1.0000
     """
-    from onefold.report.federations import of_comparison
+    if any(len(row) != len(headers) for row in rows):
+        raise ValueError("every row needs one cell for each header")
+    cells = [[_cell(cell) for cell in row] for row in rows]
+    widths = [max(map(_width, column)) for column in zip(headers, *cells, strict=True)]
+    right = [_is_numeric([row[j] for row in rows]) for j in range(len(headers))]
+    lines = [list(headers), ["-" * width for width in widths], *cells]
+    return "\n".join(_line(line, widths, right) for line in lines)
 
-    return report_page(of_comparison(comparison))
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    parts = []
+    for cell, width, to_right in zip(cells, widths, right, strict=True):
+        padding = " " * (width - _width(cell))
+        parts.append(padding + cell if to_right else cell + padding)
+    return GAP.join(parts).rstrip()
 
 
-def membership_page(audit: MembershipAudit, title: str, facts: dict[str, str]) -> str:
-    """Make a page with the numbers, the ROC curve and the notes of a membership audit.
+def _cell(cell: object) -> str:
+    if cell is None:
+        return ""
+    return f"{cell:.4f}" if isinstance(cell, float) else " ".join(str(cell).split())
 
-    Every text is escaped, and the figures carry descriptions.
 
-    Parameters
-    ----------
-    audit : MembershipAudit
-        What :func:`onefold.audit.audit_membership` returned.
-    title : str
-        Heading of the page.
-    facts : dict of str to str
-        What the reader should know about the audit, such as the names of the files; listed under the heading.
+def _is_numeric(column: Sequence[object]) -> bool:
+    present = [cell for cell in column if cell is not None]
+    return bool(present) and all(isinstance(cell, int | float) for cell in present)
 
-    Returns
-    -------
-    str
-        The page; :func:`write_page` writes it to a file.
 
-    Raises
-    ------
-    MissingDependencyError
-        If jinja2 or matplotlib (extra ``report``) is not installed.
-
-    See Also
-    --------
-    onefold.audit.audit_membership : Make the audit.
-    write_page : Write the page to a file.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold import AutoencoderClassifier
-    >>> from onefold.audit import audit_membership
-    >>> X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
-    >>> audit = audit_membership(AutoencoderClassifier().fit(X[:20], y[:20]), X[:20], X[20:])
-    >>> "<h1>Who was in?</h1>" in membership_page(audit, "Who was in?", {"model": "north.model"})
-    True
-    """
-    from onefold.report.builders import of_membership
-
-    return report_page(of_membership(audit, title, facts))
+def _width(text: str) -> int:
+    """Count the columns a text takes on a terminal: wide characters two, combining marks none."""
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )

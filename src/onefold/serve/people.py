@@ -13,7 +13,7 @@ from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.admission import exported_log
 from onefold.federated.flower.keeping import state_of
 from onefold.privacy import Ledger
-from onefold.report.verdicts import rounded_down, rounded_up
+from onefold.report.evaluation import rounded_down, rounded_up
 
 __all__ = ["FederationPage", "SitePage"]
 

@@ -172,7 +172,7 @@ def check_simulation(args: argparse.Namespace) -> None:
 def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = None) -> int:
     """Read, unless the schema and the table are known; simulate, tell."""
     from onefold.federated import simulate_regression
-    from onefold.report.numbers import SIMULATED, of_number_simulation
+    from onefold.report.federations import SIMULATED, of_simulation
 
     schema, table = _table(args) if known is None else known
     if schema.source == "private":
@@ -209,7 +209,7 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
     if args.report is not None:
         settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
         title = f"Federation of {reports.file_name(args.data)}, simulated"
-        page = of_number_simulation(title, result, settings, words)
+        page = of_simulation(title, result, settings, words)
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
     return 0
@@ -235,7 +235,7 @@ def inferred_table(args: argparse.Namespace, task: str) -> tuple[Schema, Any]:
 
 
 def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:
-    from onefold.report.numbers import simulated_verdict
+    from onefold.report.federations import simulated_verdict
 
     alone = sorted(result.rmse_alone)
     r2 = "{:.3f}".format
