@@ -136,7 +136,7 @@ MOST_LINES = 700
 LONGER_FILES = {
     "federated/flower/federation.py": 715,
     "federated/local_model.py": 775,
-    "models/classify.py": 801,
+    "models/classify.py": 802,
     "models/fuzzy/estimator.py": 864,
     "models/head.py": 752,
     "models/kahm/core.py": 773,

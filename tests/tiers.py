@@ -8,6 +8,7 @@ the same limits hold on every machine.
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Container, Generator, Iterable
@@ -110,6 +111,19 @@ def later(cases: Iterable[Any], fast: Container[Any] | Callable[[Any], bool]) ->
         if keep(case)
         else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.merge)
         for case in cases
+    ]
+
+
+def thinned(*axes: Iterable[Any]) -> list[Any]:
+    """All combinations, of which those run before the night that show every value of every axis once."""
+    values = [list(axis) for axis in axes]
+    kept = {tuple(k % len(axis) for axis in values) for k in range(max(map(len, values)))}
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(values, places, strict=True)),
+            marks=() if places in kept else pytest.mark.nightly,
+        )
+        for places in itertools.product(*(range(len(axis)) for axis in values))
     ]
 
 

@@ -27,14 +27,20 @@ def prepared(name: str):
     return Y, queries(Y, rng, count=6), n, literal.fit_deep(Y, n, 4)
 
 
+@cache
+def documented(name: str) -> DeepKAHM:
+    Y, _, n, _ = prepared(name)
+    return DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y)
+
+
 @pytest.fixture(params=sorted(SAMPLES))
 def case(request: pytest.FixtureRequest):
-    return prepared(request.param)
+    return *prepared(request.param), documented(request.param)
 
 
 def test_every_layer_equals_the_document(case) -> None:
-    Y, X, n, machines = case
-    outputs = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).layers(X)
+    Y, X, _, machines, model = case
+    outputs = model.layers(X)
     assert len(outputs) == len(machines)
     expected = np.array([literal.layers(machines, x) for x in X])
     for layer, output in enumerate(outputs):
@@ -42,8 +48,7 @@ def test_every_layer_equals_the_document(case) -> None:
 
 
 def test_images_and_distances_equal_the_document(case) -> None:
-    Y, X, n, machines = case
-    model = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y)
+    Y, X, _, machines, model = case
     distances = np.array([literal.deep_distance(machines, x) for x in X])
     np.testing.assert_allclose(model.distance(X), distances, rtol=0, atol=1e-6 * size(Y))
     np.testing.assert_allclose(
@@ -53,22 +58,22 @@ def test_images_and_distances_equal_the_document(case) -> None:
 
 
 def test_lambdas_equal_the_document(case) -> None:
-    Y, _, n, machines = case
-    lambdas = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).lambdas_
-    np.testing.assert_allclose(lambdas, [machine.lambda_star for machine in machines], rtol=1e-8)
+    _, _, _, machines, model = case
+    np.testing.assert_allclose(model.lambdas_, [machine.lambda_star for machine in machines], rtol=1e-8)
 
 
-@pytest.mark.parametrize("measure", folding.MEASURES)
-def test_folding_measures_equal_the_document(measure: str, case) -> None:
-    Y, X, n, machines = case
+def test_folding_measures_equal_the_document(case) -> None:
+    Y, X, _, machines, model = case
     X = X + 0.05 * size(Y)  # away from the samples and from the origin, where the angle is well defined
-    values = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y).folding(X, measure)
-    expected = [folding.measure(x, literal.deep_image(machines, x), measure) for x in X]
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * max(1.0, size(Y)))
+    images = [literal.deep_image(machines, x) for x in X]
+    for measure in folding.MEASURES:
+        expected = [folding.measure(x, image, measure) for x, image in zip(X, images, strict=True)]
+        found = model.folding(X, measure)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * max(1.0, size(Y)), err_msg=measure)
 
 
 def test_single_precision_is_close_to_the_document(case) -> None:
-    Y, X, n, machines = case
+    Y, X, n, machines, _ = case
     model = DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y.astype(np.float32))
     distances = model.distance(X.astype(np.float32))
     assert distances.dtype == np.float32
@@ -132,21 +137,21 @@ def test_scale_equals_a_fit_on_scaled_data(factor: float, rng: np.random.Generat
     np.testing.assert_allclose(model.distance(X), expected, rtol=0, atol=1e-6 * size(Y))
 
 
-@pytest.mark.parametrize("measure", folding.MEASURES)
-def test_folding_sees_the_scaled_data(measure: str, rng: np.random.Generator) -> None:
+def test_folding_sees_the_scaled_data(rng: np.random.Generator) -> None:
     """With a scale f the bounded measures are those of f x; the raw distance is in the units of x."""
     Y, n = SAMPLES["digits"](rng)
     X = queries(Y, rng, count=4) + 0.1
     machines = literal.fit_deep(3.0 * Y, n, 3)
-    values = (
-        DeepKAHM(n_components=n, n_layers=3, scale=3.0, regularisation="documented")
-        .fit(Y)
-        .folding(X, measure)
-    )
-    expected = np.array([folding.measure(3 * x, literal.deep_image(machines, 3 * x), measure) for x in X])
-    if measure == "euclidean":
-        expected /= 3.0
-    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-6 * size(Y))
+    model = DeepKAHM(n_components=n, n_layers=3, scale=3.0, regularisation="documented").fit(Y)
+    images = [literal.deep_image(machines, 3 * x) for x in X]
+    for measure in folding.MEASURES:
+        expected = np.array(
+            [folding.measure(3 * x, image, measure) for x, image in zip(X, images, strict=True)]
+        )
+        if measure == "euclidean":
+            expected /= 3.0
+        found = model.folding(X, measure)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * size(Y), err_msg=measure)
 
 
 def test_workers_do_not_change_the_result(rng: np.random.Generator) -> None:

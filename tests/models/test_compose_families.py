@@ -17,6 +17,7 @@ from onefold import (
     io,
 )
 from onefold.models import MEASURES, Autoencoder
+from tiers import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -58,7 +59,9 @@ def assert_answers(model: Autoencoder, X: np.ndarray) -> None:
         assert ((values >= 0) & (values <= 1)).all()
 
 
-@pytest.mark.parametrize("shape", [(60, 8), (40, 90), (150, 200), (5, 3), (2, 4), (60, 1)])
+@pytest.mark.parametrize(
+    ("name", "shape"), thinned(FAMILIES, [(60, 8), (40, 90), (150, 200), (5, 3), (2, 4), (60, 1)])
+)
 def test_answers_are_finite_and_agree(family: Autoencoder, shape, rng: np.random.Generator) -> None:
     Y = rng.normal(size=shape) + 0.5
     model = family.fit(Y)
@@ -80,7 +83,7 @@ def test_order_of_samples_does_not_matter(name: str, family: Autoencoder, rng: n
     np.testing.assert_allclose(shuffled, expected, rtol=1e-7, atol=1e-9)
 
 
-@pytest.mark.parametrize("shift", [0.0, 30.0])
+@pytest.mark.parametrize(("name", "shift"), thinned(FAMILIES, [0.0, 30.0]))
 def test_far_points_have_large_distances(family: Autoencoder, shift: float, rng: np.random.Generator) -> None:
     """The origin is such a point where the samples are far from it."""
     Y = rng.normal(size=(60, 8)) + shift
@@ -112,8 +115,9 @@ def test_refit_is_identical(family: Autoencoder, rng: np.random.Generator) -> No
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("shape", [(60, 8), (40, 90)])
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype"), thinned(FAMILIES, [(60, 8), (40, 90)], [np.float64, np.float32])
+)
 def test_saved_and_loaded_is_the_same(family: Autoencoder, shape, dtype, rng: np.random.Generator) -> None:
     Y, X = rng.normal(size=shape).astype(dtype), rng.normal(size=(10, shape[1])).astype(dtype)
     model = family.fit(Y)
@@ -123,8 +127,9 @@ def test_saved_and_loaded_is_the_same(family: Autoencoder, shape, dtype, rng: np
     np.testing.assert_array_equal(loaded.folding(X), model.folding(X))
 
 
-@pytest.mark.parametrize("n_samples", [1, 2, 3, 25])
-@pytest.mark.parametrize("value", [0.0, -3.5, 1e-12, 1e12])
+@pytest.mark.parametrize(
+    ("name", "n_samples", "value"), thinned(FAMILIES, [1, 2, 3, 25], [0.0, -3.5, 1e-12, 1e12])
+)
 def test_one_sample_and_constant_data_are_reproduced(
     family: Autoencoder, n_samples: int, value: float
 ) -> None:
@@ -135,7 +140,7 @@ def test_one_sample_and_constant_data_are_reproduced(
     np.testing.assert_allclose(model.distance(X), np.linalg.norm(X - Y[0], axis=1), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("distinct", [1, 2, 3, 7])
+@pytest.mark.parametrize(("name", "distinct"), thinned(FAMILIES, [1, 2, 3, 7]))
 def test_duplicate_samples_give_finite_answers(
     family: Autoencoder, distinct: int, rng: np.random.Generator
 ) -> None:
@@ -154,7 +159,7 @@ def test_constant_columns_and_a_huge_one_give_finite_answers(
     assert_answers(family.fit(Y), rng.normal(size=(5, 6)))
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-30, 1e30, 1e200])
+@pytest.mark.parametrize(("name", "size"), thinned(FAMILIES, [1e-300, 1e-30, 1e30, 1e200]))
 def test_numbers_of_any_size_give_finite_answers(
     family: Autoencoder, size: float, rng: np.random.Generator
 ) -> None:
@@ -174,7 +179,7 @@ def test_single_precision_is_close_to_double(family: Autoencoder, rng: np.random
 
 
 @pytest.mark.exact
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize(("name", "measure"), thinned(FAMILIES, MEASURES))
 def test_classifier_of_any_family_learns_and_survives_saving(
     family: Autoencoder, measure: str, rng: np.random.Generator
 ) -> None:

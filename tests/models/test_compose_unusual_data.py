@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
 from onefold.exceptions import DataScaleWarning
+from tiers import thinned
 
 MODELS = {
     "single": KAHM(),
@@ -70,8 +71,9 @@ def assert_sound(model, X: np.ndarray) -> None:
 
 
 @silent
-@pytest.mark.parametrize("kind", sorted(degenerate(np.random.default_rng(0))))
-@all_models
+@pytest.mark.parametrize(
+    ("name", "kind"), thinned(sorted(MODELS), sorted(degenerate(np.random.default_rng(0))))
+)
 def test_degenerate_data_gives_finite_answers(name: str, kind: str, rng: np.random.Generator) -> None:
     Y = degenerate(rng)[kind]
     with warnings.catch_warnings():
@@ -80,8 +82,7 @@ def test_degenerate_data_gives_finite_answers(name: str, kind: str, rng: np.rand
 
 
 @silent
-@pytest.mark.parametrize("scale", SCALES)
-@all_models
+@pytest.mark.parametrize(("name", "scale"), thinned(sorted(MODELS), SCALES))
 def test_data_of_any_scale_gives_finite_answers(name: str, scale: float, rng: np.random.Generator) -> None:
     Y = scale * (rng.normal(size=(25, 6)) + 0.3)
     with warnings.catch_warnings():
@@ -90,8 +91,9 @@ def test_data_of_any_scale_gives_finite_answers(name: str, scale: float, rng: np
 
 
 @silent
-@pytest.mark.parametrize("scale", [1e-18, 1e-10, 1e-3, 1.0, 1e3, 1e10, 1e18])
-@all_models
+@pytest.mark.parametrize(
+    ("name", "scale"), thinned(sorted(MODELS), [1e-18, 1e-10, 1e-3, 1.0, 1e3, 1e10, 1e18])
+)
 def test_data_of_any_scale_gives_finite_answers_in_single_precision(
     name: str, scale: float, rng: np.random.Generator
 ) -> None:
@@ -105,8 +107,10 @@ def test_data_of_any_scale_gives_finite_answers_in_single_precision(
     assert np.isfinite(distances).all()
 
 
-@pytest.mark.parametrize("kind", ["one sample", "two equal samples", "constant", "zeros", "one zero sample"])
-@all_models
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    thinned(sorted(MODELS), ["one sample", "two equal samples", "constant", "zeros", "one zero sample"]),
+)
 @silent
 def test_data_without_spread_maps_onto_the_mean(name: str, kind: str, rng: np.random.Generator) -> None:
     Y = degenerate(rng)[kind]
@@ -117,16 +121,21 @@ def test_data_without_spread_maps_onto_the_mean(name: str, kind: str, rng: np.ra
     np.testing.assert_allclose(model.distance(X), np.linalg.norm(X - mean, axis=1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("scale", [1e-4, 1e-6, 1e-10, 1e-30])
-@pytest.mark.parametrize(("N", "p"), [(3, 2), (20, 6), (20, 60), (150, 5), (140, 200)])
+@pytest.mark.parametrize(
+    ("shape", "scale", "dtype"),
+    thinned(
+        [(3, 2), (20, 6), (20, 60), (150, 5), (140, 200)],
+        [1e-4, 1e-6, 1e-10, 1e-30],
+        [np.float64, np.float32],
+    ),
+)
 @silent
 def test_data_without_a_component_is_its_mean(
-    N: int, p: int, scale: float, dtype: type, rng: np.random.Generator
+    shape: tuple[int, int], scale: float, dtype: type, rng: np.random.Generator
 ) -> None:
     """Every encoded range is below 1e-3, so 004 Alg. 1 leaves no component though the samples differ."""
-    Y = (scale * rng.uniform(0.2, 1.0, size=(N, p)) / np.sqrt(p)).astype(dtype)
-    X = (scale * rng.normal(size=(6, p))).astype(dtype)
+    Y = (scale * rng.uniform(0.2, 1.0, size=shape) / np.sqrt(shape[1])).astype(dtype)
+    X = (scale * rng.normal(size=(6, shape[1]))).astype(dtype)
     mean = Y.mean(axis=0, dtype=float)
     tolerance = (1e-9 if dtype is np.float64 else 1e-4) * scale
     for model in (KAHM(), DeepKAHM(), WideKAHM()):
@@ -179,8 +188,10 @@ def test_matching_score_is_finite_when_every_distance_is_zero() -> None:
 DOCUMENTED = {"regularisation": "documented"}
 
 
-@pytest.mark.parametrize("scale", [1e-12, 1e-4, 1e4, 1e12])
-@pytest.mark.parametrize("model", [KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(KAHM())])
+@pytest.mark.parametrize(
+    ("model", "scale"),
+    thinned([KAHM(), DeepKAHM(), WideKAHM(), AutoencoderClassifier(KAHM())], [1e-12, 1e-4, 1e4, 1e12]),
+)
 def test_images_and_distances_have_the_unit_of_the_data(scale: float, model, rng) -> None:
     """Nothing about the default machine depends on the unit, and nobody needs a warning."""
     X, y, queries = rng.normal(size=(60, 6)), np.arange(60) % 2, rng.normal(size=(9, 6))
@@ -193,16 +204,18 @@ def test_images_and_distances_have_the_unit_of_the_data(scale: float, model, rng
 
 
 @pytest.mark.parametrize(
-    "model",
-    [
-        KAHM(**DOCUMENTED),
-        DeepKAHM(**DOCUMENTED),
-        WideKAHM(**DOCUMENTED),
-        AutoencoderClassifier(WideKAHM(**DOCUMENTED)),
-        FoldingClassifier(**DOCUMENTED),
-    ],
+    ("model", "scale"),
+    thinned(
+        [
+            KAHM(**DOCUMENTED),
+            DeepKAHM(**DOCUMENTED),
+            WideKAHM(**DOCUMENTED),
+            AutoencoderClassifier(WideKAHM(**DOCUMENTED)),
+            FoldingClassifier(**DOCUMENTED),
+        ],
+        [1e-4, 1e-3, 1e4, 1e6],
+    ),
 )
-@pytest.mark.parametrize("scale", [1e-4, 1e-3, 1e4, 1e6])
 def test_warning_names_the_remedy(scale: float, model, rng: np.random.Generator) -> None:
     X = scale * rng.normal(size=(40, 6))
     with pytest.warns(DataScaleWarning, match='scale="auto"') as caught:
@@ -230,8 +243,13 @@ def test_no_warning_on_ordinary_data(model, rng: np.random.Generator) -> None:
         clone(model).fit(rng.random((40, 300)) * (rng.random((40, 300)) < 0.2), y)  # like pixels
 
 
-@pytest.mark.parametrize("factor", [2.0**-500, 2.0**-20, 2.0**13, 2.0**500, 1e-6, 7.0, 1e6, 1e-150, 1e150])
-@pytest.mark.parametrize("name", ["single, scaled", "deep, scaled", "wide, scaled"])
+@pytest.mark.parametrize(
+    ("name", "factor"),
+    thinned(
+        ["single, scaled", "deep, scaled", "wide, scaled"],
+        [2.0**-500, 2.0**-20, 2.0**13, 2.0**500, 1e-6, 7.0, 1e6, 1e-150, 1e150],
+    ),
+)
 def test_automatic_scale_makes_units_irrelevant(name: str, factor: float, rng: np.random.Generator) -> None:
     Y, X = rng.normal(size=(40, 6)), 1.5 * rng.normal(size=(30, 6))
     plain = clone(MODELS[name]).fit(Y)

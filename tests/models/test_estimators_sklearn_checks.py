@@ -56,7 +56,7 @@ def test_estimator_passes_scikit_learn_checks(estimator: Any, check: Any) -> Non
     check(estimator)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 @parametrize_with_checks(VARIANTS, expected_failed_checks=expected_failures)
 def test_variants_pass_scikit_learn_checks(estimator: Any, check: Any) -> None:

@@ -15,8 +15,14 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.folding_regressor import mixed_outputs
 
 
-@parametrize_with_checks([FoldingRegressor(), FoldingRegressor("outputs", 3, 4.0, 2)])
+@parametrize_with_checks([FoldingRegressor()])
 def test_regressor_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.nightly
+@parametrize_with_checks([FoldingRegressor("outputs", 3, 4.0, 2)])
+def test_variant_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

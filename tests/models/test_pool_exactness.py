@@ -26,7 +26,7 @@ MODELS = {
     "deep": DeepKAHM(8, 2),
     "wide": WideKAHM(8, 2, branch_size=150, random_state=0),
     "membership": DeepMembershipAutoencoder(8, 2),
-    "wide membership": WideMembershipAutoencoder(8, 2, branch_size=200, random_state=0),
+    "wide membership": WideMembershipAutoencoder(8, 2, branch_size=150, random_state=0),
     "fuzzy": DeepFuzzyAutoencoder(8, 2),
     "wide fuzzy": WideFuzzyAutoencoder(8, 2, branch_size=200, random_state=0),
     "classifier": AutoencoderClassifier(WideKAHM(8, 2, branch_size=150, random_state=0)),
@@ -34,8 +34,8 @@ MODELS = {
     "mapping": MembershipMapping(),
     "rules": DeepFuzzyModel(),
 }
-ROWS = np.random.default_rng(0).normal(size=(700, 300)) + np.arange(700)[:, None] % 2
-LABELS = np.arange(700) % 2
+ROWS = np.random.default_rng(0).normal(size=(400, 200)) + np.arange(400)[:, None] % 2
+LABELS = np.arange(400) % 2
 
 
 def answers(model, rows) -> np.ndarray:

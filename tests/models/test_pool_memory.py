@@ -11,14 +11,19 @@ from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES
 
 
 @pytest.mark.parametrize(
-    "model",
+    ("model", "n_features"),
     [
-        AutoencoderClassifier(WideKAHM(10, 2, branch_size=400, random_state=0)),
-        FoldingClassifier(batch_size=20),
+        (AutoencoderClassifier(WideKAHM(10, 2, branch_size=400, random_state=0)), 30),
+        (FoldingClassifier(batch_size=20), 30),
+        pytest.param(
+            AutoencoderClassifier(WideKAHM(10, 2, branch_size=400, random_state=0)),
+            600,
+            marks=pytest.mark.merge,
+        ),
+        pytest.param(FoldingClassifier(batch_size=20), 600, marks=pytest.mark.merge),
     ],
-    ids=["wide", "folding"],
+    ids=["wide-30", "folding-30", "wide-600", "folding-600"],
 )
-@pytest.mark.parametrize("n_features", [30, 600])
 def test_peak_memory_is_a_fixed_block_per_worker(model, n_features):
     rng = np.random.default_rng(0)
     y = np.arange(1600) % 2

@@ -21,17 +21,24 @@ STRATEGIES = {
 }
 
 
+def expected_failures(estimator) -> dict[str, str]:
+    return {"check_classifiers_classes": "-1 is no class here: it means that there is no label"}
+
+
+@parametrize_with_checks([TransferClassifier()], expected_failed_checks=expected_failures)
+def test_transfer_classifier_passes_the_checks_of_scikit_learn(estimator, check) -> None:
+    check(estimator)
+
+
+@pytest.mark.nightly
 @parametrize_with_checks(
     [
-        TransferClassifier(),
         TransferClassifier(None, "documented", components=(2,)),
         TransferClassifier(estimator=WideKAHM(3, 1, scale="auto"), components=(2,)),
     ],
-    expected_failed_checks=lambda estimator: {
-        "check_classifiers_classes": "-1 is no class here: it means that there is no label",
-    },
+    expected_failed_checks=expected_failures,
 )
-def test_transfer_classifier_passes_the_checks_of_scikit_learn(estimator, check) -> None:
+def test_variants_pass_the_checks_of_scikit_learn(estimator, check) -> None:
     check(estimator)
 
 

@@ -329,7 +329,8 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         """
         if hasattr(self, "head_"):
             return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
-        return np.asarray(self.classes_[self.distances(X).argmin(axis=1)])
+        nearest = self.distances(X).argmin(axis=1)  # refuses what is not fitted
+        return np.asarray(self.classes_[nearest])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return scores, or for two classes the advantage of the second.

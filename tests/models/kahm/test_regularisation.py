@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onefold import KAHM, DeepKAHM, FoldingClassifier, WideKAHM, io
+from onefold import KAHM, DeepKAHM, FoldingClassifier, WideKAHM
 from onefold.exceptions import InvalidInputError
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
@@ -42,14 +42,3 @@ def test_branches_are_machines_that_fit_to_the_same_numbers(rng) -> None:
         branch = wide.branches_[1]
         again = type(branch)(**branch.get_params()).fit(X[20:])
         np.testing.assert_allclose(again.distance(X[:9]), branch.distance(X[:9]), rtol=1e-9)
-
-
-@pytest.mark.parametrize("compact", [False, True])
-def test_file_written_before_there_was_a_choice_is_read_as_documented(compact, rng) -> None:
-    X, y, queries = rng.normal(size=(40, 5)), np.arange(40) % 2, rng.normal(size=(9, 5))
-    model = FoldingClassifier(batch_size=20, regularisation="documented").fit(1e-3 * X, y)
-    about, arrays = io.to_parts(model, compact=compact)
-    del about["model"]["parameters"]["regularisation"]
-    loaded = io.from_parts(about, arrays)
-    assert loaded.regularisation == "documented"
-    np.testing.assert_allclose(loaded.distances(queries), model.distances(queries), rtol=1e-9)
