@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import shutil
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,19 +41,34 @@ from onefold.federated.messages import Limits, QueryKey
 KEY = "0123456789abcdef" * 4
 
 
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """New federations in query and in model mode, some data, and a query key: made once, and copied."""
+    made = tmp_path_factory.mktemp("prepared")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(made)
+        assert main(["federate", "init", "--sites", "north", "south", "--json"]) == 0
+        assert main(["federate", "init", "models", "--sites", "north", "--mode", "model", "--json"]) == 0
+        assert main(["federate", "init", "trimmed", "--sites", "north", "--rule", "trimmed", "--json"]) == 0
+        (made / "with-key").mkdir()
+        patch.chdir(made / "with-key")
+        with redirect_stdout(io.StringIO()) as said:
+            assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
+    (made / "with-key" / "said.json").write_text(said.getvalue())
+    np.savez(made / "rows.npz", X=np.random.default_rng(0).random((60, 3)), y=np.arange(60) % 2)
+    np.savez(made / "one.npz", X=np.ones((1, 3)))
+    np.savez(made / "equal.npz", X=np.ones((9, 3)))
+    (made / "junk.querykey").write_bytes(b"junk")
+    (made / "junk.encrypted").write_bytes(b"junk")
+    return made
+
+
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """New federations in query and in model mode, and some data, in the working folder."""
+def here(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of all but the query key, in the working folder."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("with-key"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
-    assert main(["federate", "init", "--sites", "north", "south", "--json"]) == 0
-    assert main(["federate", "init", "models", "--sites", "north", "--mode", "model", "--json"]) == 0
-    assert main(["federate", "init", "trimmed", "--sites", "north", "--rule", "trimmed", "--json"]) == 0
-    np.savez("rows.npz", X=np.random.default_rng(0).random((60, 3)), y=np.arange(60) % 2)
-    np.savez("one.npz", X=np.ones((1, 3)))
-    np.savez("equal.npz", X=np.ones((9, 3)))
-    (tmp_path / "junk.querykey").write_bytes(b"junk")
-    (tmp_path / "junk.encrypted").write_bytes(b"junk")
     return tmp_path
 
 
@@ -258,11 +276,10 @@ def test_few_rows_and_the_plain_map_get_more_looks(
 
 
 @pytest.fixture
-def locked(here: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Path, QueryKey, bytes]:
-    """A lock that the command made, with its key in ``keys``."""
-    capsys.readouterr()
-    assert main([*LOCK, "--looks", "1", "--keys", "keys", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+def locked(prepared: Path, here: Path) -> tuple[Path, QueryKey, bytes]:
+    """A query key that the command made, with its secret key in ``keys``."""
+    shutil.copytree(prepared / "with-key", here, dirs_exist_ok=True)
+    told = json.loads((here / "said.json").read_text())
     key = QueryKeyFile.load(here / "q.querykey")
     made = {"query_key": "q.querykey", "key": key.key_id}
     shown = {"bits": 8, "bound": 1.0, "looks": 1, "fitted": False}

@@ -218,7 +218,6 @@ def test_contracts_about_other_public_points_differ(name: str) -> None:
     assert digest(np.array(points[0])) == first
 
 
-@pytest.mark.slow
 def test_ten_sites_come_close_to_one_release_and_far_from_noise_of_their_own() -> None:
     X, y = load_digits(return_X_y=True)
     X = X / np.linalg.norm(X, axis=1, keepdims=True)

@@ -17,7 +17,7 @@ from onefold.federated.fhe.argmin import clear_argmin
         (4, 10, 8),
         (3, 16, 8),
         (100, 20, 8),
-        (200, 100, 8),
+        pytest.param(200, 100, 8, marks=pytest.mark.merge),
         (5, 100, 10),
         (5, 20, 12),
         (6, 7, 6),

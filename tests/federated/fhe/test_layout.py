@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from tests.tiers import later
 
 from onefold.federated.fhe.circuit import layouts
 
+PAIRS = [(16, 2, 1), (16, 16, 40), (256, 5, 2), (256, 11, 5), (1024, 16, 1), (1024, 2, 5)]
+ALL = product((16, 256, 1024), (2, 5, 11, 16), (1, 2, 5, 40))
 
-@pytest.mark.parametrize("n_values", [16, 256, 1024])
-@pytest.mark.parametrize("n_columns", [2, 5, 11, 16])
-@pytest.mark.parametrize("n_queries", [1, 2, 5, 40])
+
+@pytest.mark.parametrize(("n_values", "n_columns", "n_queries"), later(ALL, PAIRS))
 def test_every_class_meets_every_value_once(n_values: int, n_columns: int, n_queries: int) -> None:
     for layout, rows in layouts(n_values, n_columns, 4096, n_queries):
         n_rows = rows.stop - rows.start

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from itertools import cycle, product
+
 import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe.parameters import SAFE_BITS, choose
 
+SITES = (1, 2, 3, 4, 10, 50, 126, 127, 200)
+MEASURES = ((1, 4), (20, 8), (100, 8), (100, 10), (10, 12), (10, 16))
 
-@pytest.mark.parametrize("n_clients", [1, 2, 3, 4, 10, 50, 126, 127, 200])
-@pytest.mark.parametrize(("n_classes", "bits"), [(1, 4), (20, 8), (100, 8), (100, 10), (10, 12), (10, 16)])
-def test_every_setting_has_safe_parameters_with_a_margin(n_clients: int, n_classes: int, bits: int) -> None:
-    chosen = choose(n_clients, n_classes, bits)
-    assert chosen.modulus_bits <= SAFE_BITS[chosen.degree]
-    assert chosen.budget_bits >= 2
-    assert chosen.row >= chosen.n_values
+
+def check_setting(n_clients: int, n_classes: int, bits: int) -> None:
+    chosen, setting = choose(n_clients, n_classes, bits), (n_clients, n_classes, bits)
+    assert chosen.modulus_bits <= SAFE_BITS[chosen.degree], setting
+    assert chosen.budget_bits >= 2, setting
+    assert chosen.row >= chosen.n_values, setting
+
+
+def test_settings_have_safe_parameters_with_a_margin() -> None:
+    for n_clients, measures in zip(SITES, cycle(MEASURES), strict=False):
+        check_setting(n_clients, *measures)
+    check_setting(200, 100, 10)
+
+
+@pytest.mark.nightly
+def test_every_setting_has_safe_parameters_with_a_margin() -> None:
+    for n_clients, measures in product(SITES, MEASURES):
+        check_setting(n_clients, *measures)
 
 
 def test_safe_bits_are_those_of_seal(seal) -> None:

@@ -33,6 +33,7 @@ def test_measured_noise_is_below_its_figure_by_less_than_9_bits(small) -> None:
         assert bound - 9 < _noise(small.querier, bare) <= bound
 
 
+@pytest.mark.merge
 def test_noise_of_powers_of_powers_stays_at_the_floor(seal) -> None:
     """Squares of squares have heavy tails: with primes slightly too small the noise doubles each time."""
     querier = Querier(100, 2)
@@ -66,6 +67,7 @@ def test_adding_a_constant_changes_neither_noise_nor_factor(small) -> None:
     assert after == pytest.approx(before, abs=1.1)
 
 
+@pytest.mark.merge
 def test_noise_of_two_digits_is_below_its_figure(seal) -> None:
     """Keys for measures of 16 bits pass the trial, which compares noise and answer."""
     querier = Querier(4, 3, 16)
@@ -119,7 +121,7 @@ def test_result_with_exhausted_noise_is_refused(starved) -> None:
         querier.decrypt(server.aggregate(messages))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_copies_of_one_message_give_the_right_answer_or_a_refusal(seal) -> None:
     """Colluding sites that send the same ciphertext: their errors are not independent."""
     querier = Querier(200, 2)

@@ -80,10 +80,17 @@ def test_rows_beyond_one_message_are_asked_in_parts(seal, monkeypatch) -> None:
     assert np.array_equal(EncryptedArgmin(2, 2, 12).run_quantised(values), _literal(values))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize(
     ("n_clients", "n_classes", "bits"),
-    [(10, 10, 8), (5, 7, 10), (4, 3, 12), (200, 3, 8), (3, 100, 8), (2, 3, 16)],
+    [
+        (10, 10, 8),
+        (5, 7, 10),
+        (4, 3, 12),
+        pytest.param(200, 3, 8, marks=pytest.mark.nightly),
+        (3, 100, 8),
+        (2, 3, 16),
+    ],
 )
 def test_larger_settings_equal_plain_minima(seal, n_clients: int, n_classes: int, bits: int) -> None:
     values = _hard_rows(n_clients, n_classes, 2**bits - 1, 3)
@@ -91,7 +98,7 @@ def test_larger_settings_equal_plain_minima(seal, n_clients: int, n_classes: int
     assert np.array_equal(argmin.run_quantised(values), clear_argmin(values))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_two_digits_equal_literal_minima_with_and_without_ties(seal) -> None:
     """The high digits decide, or tie; the smallest low digit must not win on its own."""
     rng = np.random.default_rng(1)
@@ -102,7 +109,7 @@ def test_two_digits_equal_literal_minima_with_and_without_ties(seal) -> None:
     assert np.array_equal(found, _literal(values))
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_largest_setting_with_four_of_200_sites_equals_plain_minima(seal) -> None:
     """The keys, polynomial and layout of 200 sites and 100 classes."""
     values = _hard_rows(4, 100, 255, 3)[:, -3:]

@@ -20,7 +20,7 @@ from onefold.federated.flower.site_app import quantised
 from onefold.federated.messages import Query, QueryKey
 
 # Each begins with processes of its own; tests/federated/flower/test_federation_query.py has the same in one.
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 NAMES = ("north", "south", "west")
 DIGEST = "0" * 64
@@ -88,6 +88,7 @@ def test_encrypted_query_predicts_what_the_same_numbers_say_in_clear(
     assert [path.stem for path in (server / "keys").iterdir() if path not in known] == [told["key"]]
 
 
+@pytest.mark.nightly
 def test_second_encrypted_query_reuses_keys_and_misses_a_killed_site(
     federation: Any, tmp_path: Path, wait_for: Any
 ) -> None:
@@ -151,6 +152,7 @@ def test_querier_elsewhere_hands_over_a_query_key_and_decrypts_the_file(
     assert "the secret key of this query is not here" in refused.stderr
 
 
+@pytest.mark.nightly
 def test_running_site_without_the_extra_answers_no_encryption(make_federation: Any, tmp_path: Path) -> None:
     made = make_federation(tmp_path / "f")
     (tmp_path / "stub").mkdir()

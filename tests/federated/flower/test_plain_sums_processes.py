@@ -90,7 +90,7 @@ def in_whole_numbers(models: dict[str, LocalModel], table: Any, told: dict[str, 
     return list(np.array(lock.classes)[np.argmax(wins, axis=1)].tolist())
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sites_join_with_plain_sums_leave_exactly_and_are_never_made_to_send_them(
     make_federation: Any, tmp_path: Path, wait_for: Callable[..., None]
 ) -> None:

@@ -45,7 +45,7 @@ SAID = {
     FailureCode.UNTRUSTED_KEY: "does not trust a key of the contract: it is not the site's own, or not "
     "the one that it knows under that name (its log says which)",
     FailureCode.NO_ENCRYPTION: "lacks a package that this sum needs (its log says which)",
-    FailureCode.MALFORMED: "cannot read the request: it is not in the contract, or its onefold is older",
+    FailureCode.MALFORMED: "cannot use the request: the contract, or that the site is in it, is not right",
 }
 
 
@@ -313,7 +313,7 @@ class SumRound:
             have = self._found(self._holders, kind)
             said = self._ask(step, {name: what for name, what in contents.items() if name not in have})
             lacking: dict[str, str] = {}
-            sender = self._total.signer_of if kind == SIGNED else self._total.holder_of
+            sender = self._signer_of if kind == SIGNED else self._total.holder_of
             for name, reply in said.items():
                 found = _checked(reply, sender, name)
                 if isinstance(found, str):
@@ -329,6 +329,9 @@ class SumRound:
             if not self._pause(until):
                 done = "have signed" if kind == SIGNED else "have answered"
                 raise FederationError(self._few(done, there, lacking))
+
+    def _signer_of(self, signed: bytes) -> str:
+        return self._total.signed_list(signed)[0]
 
     def _few(self, what: str, there: int, lacking: Mapping[str, str]) -> str:
         n, t = len(self._contract.holders), self._contract.threshold

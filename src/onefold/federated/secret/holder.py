@@ -9,7 +9,7 @@ from typing import Any
 
 from onefold._base.arrays import Residues
 from onefold._base.files import file_lock, write_whole
-from onefold._base.frames import join_frames, pack_frame, split_frames
+from onefold._base.frames import join_frames, split_frames
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.federated.messages import check_digest
@@ -26,7 +26,7 @@ from onefold.federated.secret.rounds import (
     list_digest,
     read_header,
     residues,
-    signed_bytes,
+    signed_header,
 )
 from onefold.federated.secret.shares import SEED_BYTES, add_shares, expand_seed
 
@@ -134,13 +134,7 @@ class SumHolder:
                     "another list of sites was signed in this round, and only that one is ever answered: "
                     "begin a new round"
                 )
-        header = {
-            "kind": LIST,
-            "contract": self._contract.digest,
-            "list": listed.digest,
-            "holder": self.name,
-        }
-        return pack_frame({**header, "signature": self._key.sign(signed_bytes(header))}, {})
+        return signed_header(LIST, self._contract, self._key, list=listed.digest, holder=self.name)
 
     def answer(self, envelopes: Iterable[bytes], signatures: Iterable[bytes]) -> bytes:
         """Return the sum of the shares of the sites on the list that t holders have signed.
@@ -170,18 +164,9 @@ class SumHolder:
                 f"{self._contract.threshold} are needed: wait for the others, or begin a new round"
             )
         content = listed.shares.astype("<u8", copy=False).tobytes()
-        header = {
-            "kind": ANSWER,
-            "contract": self._contract.digest,
-            "list": listed.digest,
-            "sites": list(listed.sites),
-            "seeded": listed.seeded,
-            "sum": digest_of(content),
-            "holder": self.name,
-        }
-        return join_frames(
-            [pack_frame({**header, "signature": self._key.sign(signed_bytes(header))}, {}), content]
-        )
+        about = {"sites": list(listed.sites), "seeded": listed.seeded, "sum": digest_of(content)}
+        who = {"list": listed.digest, "holder": self.name}
+        return join_frames([signed_header(ANSWER, self._contract, self._key, **who, **about), content])
 
     def _remembered(self) -> str | None:
         """The list that was signed in this round."""

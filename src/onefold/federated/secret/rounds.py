@@ -58,6 +58,13 @@ def signed_bytes(header: Mapping[str, Any]) -> bytes:
     return SIGNED[header["kind"]] + canonical({k: v for k, v in header.items() if k != "signature"})
 
 
+def signed_header(kind: str, contract: SumContract, key: HolderKey | None, **fields: Any) -> bytes:
+    """Write a header about a contract, signed as a whole if there is a key."""
+    header = {"kind": kind, "contract": contract.digest, **fields}
+    signature = "" if key is None else key.sign(signed_bytes(header))
+    return pack_frame({**header, "signature": signature}, {})
+
+
 def read_header(content: bytes, kind: str, contract: SumContract) -> dict[str, Any]:
     """Read the header of a message of a kind; refuse one about another contract."""
     header, arrays = unpack_frame(content, LARGEST_HEADER + 200 * len(contract.sites))
@@ -270,7 +277,9 @@ class EncryptedSum:
         kept = Path(folder) / contract.file(site, "sum")
         with file_lock(kept):
             if kept.is_file():
-                return self._kept(kept)
+                message = kept.read_bytes()
+                self._read_message(message)  # of this contract, and whole
+                return message
             require("cryptography", "federated")  # before anything is charged
             plain = self._checked(vector)
             charge(ledger, contract.cost.seeded(random_state), f"encrypted sum {contract.round_id}")
@@ -278,12 +287,6 @@ class EncryptedSum:
                 plain = plain + draw_shares(contract.blocks, contract.least_adding, random_state)
             message = self._message(site, plain, key, seeded=contract.noise and random_state is not None)
             write_whole(kept, message)
-        return message
-
-    def _kept(self, path: Path) -> bytes:
-        message = path.read_bytes()
-        if self._header(message)[0]["contract"] != self.contract.digest:
-            raise InvalidInputError(OTHER)
         return message
 
     def _checked(self, vector: AnyArray) -> Integers:
@@ -308,16 +311,9 @@ class EncryptedSum:
             encryptor.encrypt(content, holder, about_share(contract, site, holder.name))
             for content, holder in zip(contents, contract.holders, strict=True)
         ]
-        header = {
-            "kind": MESSAGE,
-            "contract": contract.digest,
-            "site": site,
-            "sender": encryptor.public,
-            "parts": [digest_of(part) for part in parts],
-            "seeded": seeded,
-        }
-        header["signature"] = "" if key is None else key.sign(signed_bytes(header))
-        return join_frames([pack_frame(header, {}), *parts])
+        digests = [digest_of(part) for part in parts]
+        about = {"site": site, "sender": encryptor.public, "parts": digests, "seeded": seeded}
+        return join_frames([signed_header(MESSAGE, contract, key, **about), *parts])
 
     # --- the server -----------------------------------------------------------------------------------------
 
@@ -363,21 +359,6 @@ class EncryptedSum:
         """
         return self._read_message(message)[0]
 
-    def signer_of(self, signed: bytes) -> str:
-        """Return the holder that has signed a list of sites; bytes without its signature are refused.
-
-        Parameters
-        ----------
-        signed : bytes
-            What :meth:`SumHolder.sign` returned.
-
-        Returns
-        -------
-        str
-            Name of the holder.
-        """
-        return self.signed_list(signed)[0]
-
     def signed_list(self, signed: bytes) -> tuple[str, str]:
         """Return who has signed a list of sites, and which; bytes without its signature are refused.
 
@@ -414,23 +395,12 @@ class EncryptedSum:
 
     def _read_message(self, message: bytes) -> tuple[str, bytes, list[bytes]]:
         """Return the site, the header and the parts of a whole message."""
-        header, parts = self._header(message)
-        if header["contract"] != self.contract.digest:
-            raise MessageError(OTHER)
+        first, *parts = split_frames(message) or [b""]
+        header = read_header(first, MESSAGE, self.contract)
         site = check_message(self.contract, header)
         if [digest_of(part) for part in parts] != header["parts"]:
             raise MessageError(f"the message of site {site} is damaged")
-        return site, split_frames(message)[0], parts
-
-    def _header(self, message: bytes) -> tuple[dict[str, Any], list[bytes]]:
-        frames = split_frames(message)
-        n_parts = len(self.contract.holders)
-        if len(frames) != n_parts + 1:
-            raise MessageError(f"a message of a site must have {n_parts} parts in this sum")
-        header, _ = unpack_frame(frames[0], LARGEST_HEADER)
-        if header.get("kind") != MESSAGE or set(header) != HEADERS[MESSAGE]:
-            raise MessageError(f"these bytes are not a {MESSAGE}")
-        return header, frames[1:]
+        return site, first, parts
 
     # --- the querier ----------------------------------------------------------------------------------------
 
