@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onefold.cli.app import main
-from onefold.tables import DatabaseAddress, Schema, check_table, read_table
+from onefold.tables import Schema, check_table, read_table
 
 pytest.importorskip("sqlalchemy")
 
@@ -26,7 +26,7 @@ CREATE TABLE measurement (person_id INTEGER, measurement_concept_id INTEGER, mea
 
 
 @pytest.fixture
-def clinic(tmp_path: Path) -> DatabaseAddress:
+def clinic(tmp_path: Path) -> str:
     rng, path = np.random.default_rng(3), tmp_path / "clinic.db"
     with sqlite3.connect(path) as db:
         db.executescript(TABLES)
@@ -51,10 +51,10 @@ def clinic(tmp_path: Path) -> DatabaseAddress:
             db.execute("INSERT INTO measurement VALUES (?, 3004410, '2023-06-01', ?, 8554)", (person, value))
             if ill:
                 db.execute("INSERT INTO condition_occurrence VALUES (?, 201826, '2024-06-01')", (person,))
-    return DatabaseAddress(f"sqlite:///{path}", query=(EXAMPLES / "omop.sql").read_text())
+    return f"sqlite:///{path}#{EXAMPLES / 'omop.sql'}"
 
 
-def test_the_statement_gives_one_row_per_person(clinic: DatabaseAddress) -> None:
+def test_the_statement_gives_one_row_per_person(clinic: str) -> None:
     table = read_table(clinic)
     assert table.n_rows == len(set(table["person_id"].tolist())) == 103
     first = {name: table[name][0] for name in table}
@@ -71,18 +71,18 @@ def test_the_statement_gives_one_row_per_person(clinic: DatabaseAddress) -> None
     assert (table["sex"][2], table["diabetes"][2]) == (None, "no")
 
 
-def test_the_table_keeps_the_contract_of_the_example(clinic: DatabaseAddress) -> None:
+def test_the_table_keeps_the_contract_of_the_example(clinic: str) -> None:
     assert check_table(Schema.load(EXAMPLES / "omop.json"), read_table(clinic)) == []
 
 
 def test_commands_run_on_the_example(
-    clinic: DatabaseAddress,
+    clinic: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place = ["sqlite:///clinic.db", "--query", str(EXAMPLES / "omop.sql")]
+    place = [f"sqlite:///clinic.db#{EXAMPLES / 'omop.sql'}"]
     schema = ["--schema", str(EXAMPLES / "omop.json")]
     assert main(["check", *place, *schema]) == 0
     assert "103 rows checked: no findings." in capsys.readouterr().out
@@ -97,7 +97,7 @@ def test_commands_run_on_the_example(
 
 @pytest.mark.merge
 def test_a_site_fits_the_example(
-    clinic: DatabaseAddress,
+    clinic: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -105,7 +105,7 @@ def test_a_site_fits_the_example(
     pytest.importorskip("flwr")
     monkeypatch.chdir(tmp_path)
     assert main(["federate", "init", "fed", "--sites", "north", "--host", "localhost", "--port", "1"]) == 0
-    place = ["--data", "sqlite:///clinic.db", "--query", str(EXAMPLES / "omop.sql")]
+    place = ["--data", f"sqlite:///clinic.db#{EXAMPLES / 'omop.sql'}"]
     words = ["--schema", str(EXAMPLES / "omop.json"), "--fit-only", "--json"]
     capsys.readouterr()
     assert main(["federate", "site", "--folder", "fed/sites/north", *place, *words]) == 0

@@ -11,14 +11,13 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from onefold.cli.app import main
 from onefold.exceptions import InvalidInputError
-from onefold.tables import DatabaseAddress, read_table
+from onefold.tables import Field, Schema, read_table
 from onefold.tables.reading import scan
 
 pytest.importorskip("sqlalchemy")
@@ -66,13 +65,20 @@ def _unprivileged() -> tuple[list[str], str]:
 @dataclass(frozen=True)
 class Server:
     port: int
+    folder: Path
 
-    def at(self, table: str | None = None, **more: Any) -> DatabaseAddress:
-        address = f"postgresql://reader@127.0.0.1:{self.port}/postgres"
-        return DatabaseAddress(address, table=table, **{"password": SECRET} | more)
+    def at(self, asked: str) -> str:
+        return f"postgresql://reader@127.0.0.1:{self.port}/postgres#{asked}"
 
-    def asked(self, query: str) -> DatabaseAddress:
-        return self.at(query=query)
+    def asked(self, query: str) -> str:
+        file = self.folder / "asked.sql"
+        file.write_text(query)
+        return self.at(str(file))
+
+
+@pytest.fixture(autouse=True)
+def _password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +109,7 @@ def server() -> Iterator[Server]:
             place = {"host": "127.0.0.1", "port": port, "user": "owner", "dbname": "postgres"}
             with psycopg.connect(**place, password=SECRET) as connection:
                 connection.execute(TABLES)
-            yield Server(port)
+            yield Server(port, folder)
         finally:
             run("pg_ctl", "-D", str(data), "-m", "immediate", "stop")
     finally:
@@ -113,19 +119,29 @@ def server() -> Iterator[Server]:
 def test_values_have_the_types_of_the_database(server: Server) -> None:
     table = read_table(server.asked("SELECT * FROM visits ORDER BY id"))
     kinds = {name: table[name].dtype.kind for name in table}
-    assert kinds == dict(zip(table, "iffObMMOO", strict=True))
+    assert kinds == dict(zip(table, "iffObOOOO", strict=True))
     assert table["id"][:3].tolist() == [1, 2, 3]
     np.testing.assert_array_equal(table["dose"][:3], [0.25, np.nan, 0.75])
     assert table["ward"][:3].tolist() == ["b", None, "b"]  # char(4) without the blanks that fill it up
     assert str(table["day"][0]) == "2024-01-02"
-    assert np.isnat(table["day"][1])
-    assert str(table["seen"][0]).startswith("2024-01-02T00:00:00")  # UTC
+    assert table["day"][1] is None
+    assert str(table["seen"][0]).startswith("2024-01-02 00:00:00")  # UTC
     assert set(table["note"]) == {None}
 
 
-def test_a_block_without_any_value_keeps_its_type(server: Server) -> None:
-    block = next(scan(server.asked("SELECT dose, day, note FROM visits WHERE id = 2")))
-    assert [block[name].dtype.kind for name in block] == ["f", "M", "O"]
+def test_dates_are_read_by_the_schema_and_no_moment_is_an_error(server: Server) -> None:
+    schema = Schema(
+        [
+            Field("day", "date", low=19723, high=20088, missing="indicator"),
+            Field("seen", "datetime", low=0, high=2**32, missing="indicator"),
+        ]
+    )
+    rows = schema.parse(read_table(server.asked("SELECT day, seen FROM visits ORDER BY id"), schema=schema))
+    assert rows["day"][0] == 19724.0
+    assert rows["seen"][0] == 19724.0 * 86_400
+    assert np.isnan([rows["day"][1], rows["seen"][1]]).all()
+    odd = read_table(server.asked("SELECT day, NULL AS seen FROM odd"), schema=schema, private=True)
+    assert np.isnan(odd["day"].values).tolist() == [True, False]
 
 
 def test_tables_of_other_namespaces_and_blocks_are_read(server: Server) -> None:
@@ -137,12 +153,10 @@ def test_tables_of_other_namespaces_and_blocks_are_read(server: Server) -> None:
     "query, told",
     [
         ("SELECT nextval('counter')", "changes the database"),
+        ("SELECT 1; COMMIT; DROP TABLE visits", "does not accept the statement"),
         ("SELECT x FROM secret", "this user may not read the table"),
-        ("SELECT agee FROM visits", 'column "agee" does not exist (code 42703)'),
-        ("SELECT id FROM nowhere", 'relation "nowhere" does not exist'),
-        ("SELECT id FORM visits WHERE", "does not accept the statement"),
+        ("SELECT agee FROM visits", "does not accept the statement (UndefinedColumn, code 42703)"),
         ("SELECT CAST(risk AS integer) FROM visits", "a value cannot be converted as the statement asks"),
-        ("SELECT day FROM odd", "a value does not fit its type"),
         ("SELECT doc FROM odd", "column 'doc' holds neither numbers, nor dates, nor texts"),
         ("WITH gone AS (DELETE FROM visits RETURNING id) SELECT * FROM gone", "code"),
     ],
@@ -159,39 +173,26 @@ def test_what_cannot_be_read_is_told_in_one_line_without_a_cell(
     assert read_table(server.asked("SELECT count(*) AS n FROM visits"))["n"].tolist() == [120]
 
 
-def test_a_private_reading_takes_an_impossible_date_for_a_gap(server: Server) -> None:
-    days = read_table(server.asked("SELECT day FROM odd"), private=True)["day"]
-    assert np.isnat(days).tolist() == [True, False]
-
-
-def test_who_may_not_come_in_is_told_why(server: Server) -> None:
-    base = f"127.0.0.1:{server.port}"
-    cases = [
-        (server.at("visits", password="wrong-secret"), "wants another password"),
-        (DatabaseAddress(f"postgresql://reader@{base}/none#t", password=SECRET), "no such database"),
-        (DatabaseAddress(f"postgresql://reader@{base}/postgres?colour=red#t"), "an option that PostgreSQL"),
-        (DatabaseAddress(f"postgresql://reader@{base}/postgres?sslmode=require#t"), "encryption"),
-        (server.at("visit"), "there is no table 'visit', did you mean 'visits'?"),
-    ]
-    for address, told in cases:
-        with pytest.raises(InvalidInputError) as caught:
+def test_who_may_not_come_in_is_told_what_to_check(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInputError, match="there is no table 'visit', did you mean 'visits'"):
+        read_table(server.at("visit"))
+    base = f"postgresql://reader@127.0.0.1:{server.port}"
+    for address in (f"{base}/none#t", f"{base}/postgres?sslmode=require#t"):
+        with pytest.raises(InvalidInputError, match="cannot connect"):
             read_table(address)
-        assert told in str(caught.value)
-        assert SECRET not in str(caught.value)
-        assert "wrong-secret" not in str(caught.value)
+    monkeypatch.setenv("PGPASSWORD", "wrong-secret")
+    with pytest.raises(InvalidInputError, match="PGPASSWORD") as caught:
+        read_table(server.at("visits"))
+    assert "wrong-secret" not in str(caught.value)
 
 
-def test_commands_read_with_a_password_from_file_or_environment(
+def test_commands_read_with_a_password_from_the_environment(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "password").write_text(f"{SECRET}\n")
     (tmp_path / "visits.sql").write_text("SELECT weight, ward, risk\nFROM visits -- all of them; really\n;")
-    address = f"postgresql://reader@127.0.0.1:{server.port}/postgres"
-    words = ["fit", address, "--query", "visits.sql", "--label", "risk"]
-    assert main([*words, "--password-file", "password", "--out", "m.onefold"]) == 0
-    monkeypatch.setenv("PGPASSWORD", SECRET)
-    assert main(["predict", "m.onefold", f"{address}#visits", "--label", "risk", "--json"]) == 0
+    assert main(["fit", server.at("visits.sql"), "--label", "risk", "--out", "m.onefold"]) == 0
+    assert main(["predict", "m.onefold", server.at("visits"), "--label", "risk", "--json"]) == 0
     told = capsys.readouterr()
     assert SECRET not in told.out + told.err
     assert SECRET.encode() not in (tmp_path / "m.onefold").read_bytes()

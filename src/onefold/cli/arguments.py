@@ -11,7 +11,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,59 +92,13 @@ key_id = _value(
 
 TABLES = (
     "a .csv, .npz or .parquet file, a folder of .parquet files, or postgresql://USER@HOST/DATABASE#TABLE or "
-    "sqlite:///FILE#TABLE"
+    "sqlite:///FILE#TABLE, where #FILE.sql names a file with a SELECT statement"
 )
 
 
 def add_data(parser: Any, what: str = "table to read") -> None:
     """The table a command reads."""
     parser.add_argument("data", metavar="DATA", help=f"{what}: {TABLES}")
-    add_database_options(parser)
-
-
-def add_database_options(parser: Any) -> None:
-    """What to read where the table is in a database."""
-    group = parser.add_argument_group("table in a database")
-    option(group, "--table NAME", "table or view to read, instead of #TABLE in the address", dest="db_table")
-    what = "file with a SELECT statement whose rows are the table; it is run in a read-only transaction"
-    option(group, "--query FILE", what, dest="db_query")
-    secret = "file whose first line is the password (default: PGPASSWORD or .pgpass, as libpq finds them)"
-    option(group, "--password-file FILE", secret, dest="db_password_file")
-
-
-def locate(args: argparse.Namespace) -> None:
-    """Put an address and the options about it together, in place of the table of a command."""
-    for place in ("data", "table"):  # a site has both
-        if getattr(args, place, None) is not None:
-            setattr(args, place, _located(args, getattr(args, place)))
-            return
-    _located(args, "")
-
-
-def _located(args: argparse.Namespace, data: str) -> str:
-    from onefold.tables import DatabaseAddress
-    from onefold.tables.databases import is_address
-
-    given = {"--table": args.db_table, "--query": args.db_query, "--password-file": args.db_password_file}
-    if not is_address(data):
-        for name, value in given.items():
-            if value is not None:
-                raise InvalidInputError(f"{name} is for a table in a database: DATA is no address of one")
-        return data
-    query = None if args.db_query is None else _text_of(args.db_query)
-    password = None
-    if args.db_password_file is not None:
-        password = _text_of(args.db_password_file).split("\n")[0].rstrip("\r")
-        if not password:
-            raise InvalidInputError(f"{args.db_password_file}: the first line, the password, is empty")
-    return DatabaseAddress(data, table=args.db_table, query=query, password=password)
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError:
-        raise InvalidInputError(f"{path}: not a text in UTF-8") from None
 
 
 def add_schema(parser: Any, what: str = "it declares ranges, categories, label and persons") -> None:

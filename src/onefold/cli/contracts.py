@@ -13,9 +13,10 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats, Labels, Mask
 from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
-from onefold.tables import DatabaseAddress, Field, Schema
+from onefold.tables import Field, Schema
 from onefold.tables.cells import NumberFormat, cells_of, text_of
 from onefold.tables.columns import Parsed
+from onefold.tables.databases import is_address
 from onefold.tables.fields import OUTSIDE, UNDECLARED, UNREADABLE
 from onefold.tables.inference import (
     MANY_CLASSES,
@@ -30,7 +31,7 @@ from onefold.tables.sources import open_table
 Rows = dict[str, Parsed]
 
 SHOWN_NAMES = 5
-SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq")
+SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".sql")
 WIDE = 200  # columns
 ONE_UNIT = 10.0  # ratio of the largest range to the middle one
 SOME_CLASSES = 10  # more classes of whole numbers may be amounts
@@ -76,9 +77,7 @@ def _named(path: str, matrix: Sequence[str], schema: Schema) -> dict[str, str]:
 
 def stem_of(path: str) -> str:
     """The name of a table without folder and suffixes, from which the names of results are made."""
-    if isinstance(path, DatabaseAddress):
-        return path.stem
-    name = Path(path).name
+    name = Path(path.rpartition("#")[2] if is_address(path) else path).name
     while Path(name).suffix.lower() in SUFFIXES:
         name = Path(name).stem
     return name

@@ -24,8 +24,8 @@ def check_writable(path: str, *inputs: str) -> None:
     if path == STANDARD_OUTPUT:
         return
     target = Path(path)
-    inputs = tuple(str(getattr(name, "file", None) or name) for name in inputs)  # the file of a database
-    if any(target.exists() and Path(name).exists() and target.samefile(name) for name in inputs):
+    files = [file for name in inputs for file in _files(name)]
+    if any(target.exists() and Path(name).exists() and target.samefile(name) for name in files):
         raise InvalidInputError(f"{path}: is an input of this command, name another file for the result")
     if not target.parent.is_dir():
         raise InvalidInputError(f"{path}: the folder does not exist")
@@ -33,6 +33,11 @@ def check_writable(path: str, *inputs: str) -> None:
         raise InvalidInputError(f"{path}: is a folder")
     if not os.access(target.parent, os.W_OK):
         raise InvalidInputError(f"{path}: permission denied")
+
+
+def _files(name: str) -> list[str]:
+    """The files behind an input: those of an address are its SQLite database, and its statement."""
+    return name.removeprefix("sqlite:///").split("#") if "://" in name else [name]
 
 
 def check_spares_ledger(ledger: str | None, *outs: str | None) -> None:

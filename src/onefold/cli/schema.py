@@ -98,13 +98,12 @@ def _add_show(parts: Any) -> None:
 
 def run_infer(args: argparse.Namespace) -> int:
     """Read the sample, propose, write, tell."""
-    from onefold.tables import DatabaseAddress, Schema
+    from onefold.cli.contracts import stem_of
+    from onefold.tables import Schema
+    from onefold.tables.databases import is_address
     from onefold.tables.sources import open_table
 
-    if isinstance(args.data, DatabaseAddress):
-        stem, folder = args.data.stem, Path()
-    else:
-        stem, folder = Path(args.data).name.split(".")[0], Path(args.data).parent
+    stem, folder = stem_of(args.data), Path() if is_address(args.data) else Path(args.data).parent
     out = str(folder / f"{stem}.schema.json") if args.out is None else args.out
     if args.out is None and Path(out).exists():
         raise InvalidInputError(f"{out}: exists already and may have been reviewed: name another with --out")

@@ -69,7 +69,6 @@ def add_parser(commands: Any) -> None:
     shared.add_output_options(parser)
     reports.add_report(parser)
     _add_privacy_options(parser.add_argument_group("privacy"))
-    shared.add_database_options(parser)
     _add_evaluation_options(parser.add_argument_group("evaluation"))
     parser.set_defaults(run=run)
 

@@ -1,7 +1,6 @@
 """Tables and their declared contract: what the columns mean, how they are read, encoded and written."""
 
 from onefold.tables.checking import Finding, check_table
-from onefold.tables.databases import DatabaseAddress
 from onefold.tables.encoded import CellEncoder
 from onefold.tables.fields import Field
 from onefold.tables.reading import read_table
@@ -10,7 +9,6 @@ from onefold.tables.writing import write_table
 
 __all__ = [
     "CellEncoder",
-    "DatabaseAddress",
     "Field",
     "Finding",
     "Schema",

@@ -119,7 +119,8 @@ def read_table(
     path : path or str
         A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
         files with the same columns, which are read in the order of their names. Or a table in a database:
-        ``postgresql://USER@HOST/DATABASE#TABLE``, ``sqlite:///FILE#TABLE`` or a :class:`DatabaseAddress`.
+        ``postgresql://USER@HOST/DATABASE#TABLE`` or ``sqlite:///FILE#TABLE``; ``#FILE.sql`` names a file with
+        a SELECT statement instead.
     schema : Schema or None, default=None
         The contract of the table. Features and label are read by it block by block, so that a long table
         takes the memory of its numbers and not that of its texts; :meth:`Schema.parse` says which cells break
@@ -140,7 +141,6 @@ def read_table(
     See Also
     --------
     write_table : Writes a table.
-    DatabaseAddress : A table or statement in a database, and the password.
     Schema : The contract of a table.
 
     Examples

@@ -28,7 +28,7 @@ from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source, own_errors
 from onefold.tables.cells import LOOKS_LIKE_A_NUMBER, unguarded
-from onefold.tables.databases import DatabaseAddress, DatabaseSource, is_address
+from onefold.tables.databases import DatabaseSource, is_address
 from onefold.tables.inference import is_index
 
 __all__ = ["BLOCK_ROWS", "Source", "check_header", "open_table"]
@@ -453,7 +453,7 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
     ----------
     path : path or str
         A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
-        files. Or a :class:`DatabaseAddress`, or its text.
+        files. Or the address of a table in a database, ``sqlite:///FILE#TABLE``.
     private : bool, default=False
         Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
         that something is said. Its delimiter follows from its header alone.
@@ -464,8 +464,7 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         To be used in a ``with`` block.
     """
     if is_address(path):
-        found = path if isinstance(path, DatabaseAddress) else DatabaseAddress(str(path))
-        return DatabaseSource(found, private=private)
+        return DatabaseSource(str(path), private=private)
     path = Path(path)
     if path.is_dir():
         return ParquetFolder(path, private=private)

@@ -290,7 +290,7 @@ def test_address_of_a_table_for_sums_is_kept_whole_and_without_a_password(
     with sqlite3.connect("a b.db") as base:
         base.execute("create table rows (age real)")
         base.execute("insert into rows values (4)")
-    site.configure(sum_table="sqlite:///a%20b.db#rows")
+    site.configure(sum_table="sqlite:///a b.db#rows")
     monkeypatch.chdir(tmp_path / "f")
     assert site.settings.sum_table is not None
     assert read_table(site.settings.sum_table).n_rows == 1

@@ -112,7 +112,6 @@ def add_site(parts: Any) -> None:
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
     _add_sum_options(parser.add_argument_group("encrypted sums (kept for the next start)"))
-    shared.add_database_options(parser)
     parser.set_defaults(run=run_site)
 
 

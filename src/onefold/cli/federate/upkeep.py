@@ -100,7 +100,6 @@ def add_update(parts: Any) -> None:
     flag(parser, "--replace", "fit to DATA alone, instead of the tables of the last fit")
     shared.add_encoders(parser, MOVED)
     _add_yes(parser)
-    shared.add_database_options(parser)
     parser.set_defaults(run=run_update)
 
 
@@ -145,7 +144,6 @@ def add_forget(parts: Any) -> None:
     option(parser, "--data FILE", whole)
     shared.add_encoders(parser, MOVED)
     _add_yes(parser)
-    shared.add_database_options(parser)
     parser.set_defaults(run=run_forget)
 
 

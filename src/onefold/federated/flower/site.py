@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,7 +44,7 @@ from onefold.privacy.ledger import AnyLedger, Ledger, all_of
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 from onefold.tables.columns import count_rows
-from onefold.tables.databases import DatabaseAddress, is_address
+from onefold.tables.databases import is_address, split_address
 
 __all__ = ["Site"]
 
@@ -673,17 +672,8 @@ def _whole_place(path: PathLike) -> str:
     text = str(os.fspath(path))
     if not is_address(text):
         return _whole_path(text)
-    try:
-        found = DatabaseAddress(text)
-    except InvalidInputError as error:
-        if "holds a password" not in str(error):
-            raise
-        raise InvalidInputError(
-            "the address of the table for encrypted sums holds a password, which would be kept in a file: "
-            "leave it out, and write it to .pgpass"
-        ) from None
-    if found.file is None:
-        return text
-    if not found.file.exists():
-        raise InvalidInputError(f"{found.file}: no such file")
-    return f"sqlite:///{quote(str(found.file.resolve()))}#{quote(found.table or '')}"
+    url, asked = split_address(text)
+    asked = _whole_path(asked) if asked.endswith(".sql") else asked
+    if url.drivername != "sqlite":
+        return f"{text.partition('#')[0]}#{asked}"
+    return f"sqlite:///{_whole_path(url.database or '')}#{asked}"
