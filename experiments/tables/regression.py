@@ -28,7 +28,7 @@ from experiments.tables.accuracy import raw_columns
 from experiments.tables.data import GRANTED, LOAN_COLUMNS, Rows, adult, read_file
 from onefold import FoldingRegressor, MomentRegressor
 from onefold.federated import MomentFederation
-from onefold.models.folding_regressor import mixed_outputs
+from onefold.models.regress import mixed_outputs
 from onefold.tables import Schema
 
 EPSILONS = (0.5, 1.0, 4.0, 8.0)

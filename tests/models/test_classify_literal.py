@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from onefold import KAHM, AutoencoderClassifier, DeepKAHM, FoldingClassifier, WideKAHM
 from reference import folding
 from reference import kahm as literal
+from tiers import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -71,8 +72,7 @@ def test_classifier_of_wide_machines_equals_the_document(measure: str, digits) -
     np.testing.assert_allclose(model.distances(queries), np.transpose(expected), rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("measure", folding.MEASURES)
-@pytest.mark.parametrize("batch_size", [9, 20, 100])
+@pytest.mark.parametrize(("measure", "batch_size"), thinned(folding.MEASURES, [9, 20, 100]))
 def test_folding_classifier_equals_the_document(batch_size: int, measure: str, digits) -> None:
     X, y, queries, _ = digits
     model = FoldingClassifier(

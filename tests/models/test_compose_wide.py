@@ -64,11 +64,12 @@ def test_images_and_distances_equal_the_document(case) -> None:
     np.testing.assert_array_equal(model.score_samples(X), -model.distance(X))
 
 
-@pytest.mark.parametrize("measure", folding.MEASURES)
-def test_folding_is_the_minimum_over_branches(measure: str, case) -> None:
+def test_folding_is_the_minimum_over_branches(case) -> None:
     Y, X, model, branches = case
-    expected = [folding.wide_minimum(branches, x, measure) for x in X]
-    np.testing.assert_allclose(model.folding(X, measure), expected, rtol=0, atol=1e-6 * size(Y))
+    for measure in folding.MEASURES:
+        expected = [folding.wide_minimum(branches, x, measure) for x in X[::2]]
+        found = model.folding(X, measure)[::2]
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * size(Y), err_msg=measure)
 
 
 def test_single_precision_is_close_to_the_document(case) -> None:

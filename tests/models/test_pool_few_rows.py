@@ -10,6 +10,7 @@ import pytest
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.models.folding import MEASURES
+from tiers import thinned
 
 SHAPES = {"fewer columns than samples": 6, "more columns": 90, "both": 30}
 
@@ -29,8 +30,7 @@ def classifier(measure: str, partition: str = "contiguous") -> AutoencoderClassi
     return AutoencoderClassifier(machine, measure)
 
 
-@pytest.mark.parametrize("n_features", SHAPES.values(), ids=SHAPES.keys())
-@pytest.mark.parametrize("measure", [name for name in MEASURES if name != "joined"])
+@pytest.mark.parametrize(("measure", "n_features"), thinned(MEASURES, SHAPES.values()))
 def test_single_rows_have_the_measures_of_a_block(n_features: int, measure: str) -> None:
     X, y = rows_of_classes(400, n_features)
     model = classifier(measure, "kmeans").fit(X[:350], y[:350])

@@ -1,4 +1,6 @@
-"""What the tests of transfer share: a generator, and a source of each kind."""
+"""What the tests of transfer share: a generator, and a source of each kind, fitted once."""
+
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,9 +15,20 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(20)
 
 
-@pytest.fixture(params=["noise", "moments"])
-def source(request: pytest.FixtureRequest, rng: np.random.Generator) -> PrivateSource:
-    X, y = blobs(rng, 600)
+@cache
+def source_of(kind: str) -> PrivateSource:
+    X, y = blobs(np.random.default_rng(20), 600)
     moments = PrivateMoments(8.0, classes=[0, 1, 2], radius=3)
-    mechanism = OptimalNoise(8.0, sensitivity=1.0) if request.param == "noise" else moments
+    mechanism = OptimalNoise(8.0, sensitivity=1.0) if kind == "noise" else moments
     return PrivateSource.fit(X, y, mechanism, random_state=1)
+
+
+@pytest.fixture(params=["noise", "moments"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def source(kind: str, rng: np.random.Generator) -> PrivateSource:
+    blobs(rng, 600)  # the rows of the target are others than those of the source
+    return source_of(kind)

@@ -4,7 +4,6 @@ from onefold.models.classify import AutoencoderClassifier, ClassModels, FoldingC
 from onefold.models.clusters import branch_count, consecutive, split
 from onefold.models.compose import Autoencoder
 from onefold.models.folding import JOINED, MAXIMA, MEASURES, check_measure, maximum_of
-from onefold.models.folding_regressor import FoldingRegressor
 from onefold.models.fuzzy import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.kahm import KAHM, DeepKAHM, WideKAHM
 from onefold.models.membership import (
@@ -15,6 +14,7 @@ from onefold.models.membership import (
 from onefold.models.pool import StackMemory
 from onefold.models.preparation import ColumnSpread, Preparation, find_preparation
 from onefold.models.reasons import ClassReasons, ColumnReason, NumberReasons, explain, explain_numbers
+from onefold.models.regress import FoldingRegressor
 
 __all__ = [
     "JOINED",

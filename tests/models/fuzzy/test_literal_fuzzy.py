@@ -58,7 +58,7 @@ def test_deep_autoencoder_equals_the_document(name: str) -> None:
     compare(name)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LARGE)
 def test_deep_autoencoder_equals_the_document_on_larger_samples(name: str) -> None:
     compare(name)

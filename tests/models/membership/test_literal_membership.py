@@ -13,6 +13,7 @@ from onefold import DeepMembershipAutoencoder, MembershipMapping, WideMembership
 from onefold.models.membership import counts_from, largest_count
 from reference import membership as literal
 from reference.samples import QUICK, SAMPLES, queries, size
+from tiers import thinned
 
 SMALL = (*QUICK, "as_many_components_as_samples", "sparse_pixels")
 LARGE = tuple(sorted(set(SAMPLES) - set(SMALL)))
@@ -41,13 +42,12 @@ def compare(name: str, centred: bool = True) -> None:
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize(("name", "centred"), thinned(SMALL, [True, False]))
 def test_deep_autoencoder_equals_the_document(name: str, centred: bool) -> None:
     compare(name, centred)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", LARGE)
 @pytest.mark.parametrize("centred", [True, False])
 def test_deep_autoencoder_equals_the_document_on_larger_samples(name: str, centred: bool) -> None:

@@ -12,7 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from onefold import FoldingRegressor, io
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.models.folding_regressor import mixed_outputs
+from onefold.models.regress import mixed_outputs
 
 
 @parametrize_with_checks([FoldingRegressor()])
