@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from onefold import KAHM, DeepKAHM
 from reference import folding
 from reference import kahm as literal
-from reference.samples import SAMPLES, queries
+from reference.samples import SAMPLES, SLOW, queries
+from tiers import later
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -33,7 +34,7 @@ def documented(name: str) -> DeepKAHM:
     return DeepKAHM(n_components=n, n_layers=4, regularisation="documented").fit(Y)
 
 
-@pytest.fixture(params=sorted(SAMPLES))
+@pytest.fixture(params=later(sorted(SAMPLES), set(SAMPLES) - set(SLOW)))
 def case(request: pytest.FixtureRequest):
     return *prepared(request.param), documented(request.param)
 

@@ -138,6 +138,10 @@ SAMPLES: dict[str, Callable[[Generator], tuple[Array, int]]] = {
 }
 
 
+# Where the literal versions take long; one large sample is left for every run.
+SLOW = ("many_duplicates", "many_samples_more_features", "many_small_samples", "sparse_pixels")
+
+
 def queries(Y: Array, rng: Generator, count: int = 12) -> Array:
     """Samples, points between and beside samples, and the mean: where the ratio of eq. 33 is tame."""
     N = len(Y)

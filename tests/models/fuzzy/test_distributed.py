@@ -78,13 +78,12 @@ def test_sites_with_different_classes_equal_the_literal_formula(owned) -> None:
     for owner, (X, y) in enumerate(parts):
         server.add(owner, LocalModel(prototype()).fit(X, y))
     Q = queries(owned)
+    sets = [(c, literal.fit_autoencoder(X[y == c], 3, 6, 2)) for X, y in parts for c in np.unique(y)]
     expected = []
     for q in Q:
         values = np.zeros(3)
-        for X, y in parts:
-            for c in np.unique(y):
-                found = literal.membership(literal.fit_autoencoder(X[y == c], 3, 6, 2), q)
-                values[c] = max(values[c], found)
+        for c, found in sets:
+            values[c] = max(values[c], literal.membership(found, q))
         expected.append(int(values.argmax()))
     np.testing.assert_array_equal(server.predict(Q), expected)
 

@@ -12,6 +12,7 @@ from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel, WideFuzzyAutoencoder
 from onefold.models.fuzzy.core import WIDTHS, Posterior, make_sets
 from reference import fuzzy as literal
 from reference.samples import QUICK, SAMPLES, queries, size
+from tiers import later
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -53,7 +54,7 @@ def compare(name: str, width: float = 1.0) -> None:
     )
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", later(SMALL, set(SMALL) - {"rank_deficient"}))
 def test_deep_autoencoder_equals_the_document(name: str) -> None:
     compare(name)
 
@@ -71,7 +72,8 @@ def test_narrow_sets_equal_the_document(name: str) -> None:
 
 def test_some_samples_get_more_than_one_layer() -> None:
     """Otherwise nothing here would compare a second layer."""
-    assert max(len(prepared(name)[3].layers) for name in SMALL) > 1
+    assert "shifted" in SMALL
+    assert len(prepared("shifted")[3].layers) > 1
 
 
 @pytest.mark.parametrize("name", ["more_features_than_samples", "shifted"])

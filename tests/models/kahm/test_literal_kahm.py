@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from onefold import KAHM
 from reference import kahm as literal
-from reference.samples import SAMPLES, queries, size
+from reference.samples import SAMPLES, SLOW, queries, size
+from tiers import later
 
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
 
@@ -31,7 +32,7 @@ def documented(name: str) -> KAHM:
     return KAHM(n_components=n, regularisation="documented").fit(Y)
 
 
-@pytest.fixture(params=sorted(SAMPLES))
+@pytest.fixture(params=later(sorted(SAMPLES), set(SAMPLES) - set(SLOW)))
 def case(request: pytest.FixtureRequest):
     return *prepared(request.param), documented(request.param)
 
