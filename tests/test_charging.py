@@ -111,6 +111,7 @@ def table(ledger: Any) -> Any:
 
 SCHEMA = Schema([*(Field(name, low=0, high=1) for name in "abc"), Field("y", "boolean", role="label")])
 TABLE = {**dict(zip("abc", X.T, strict=True)), "y": Y == 1}
+MADE = TableSynthesizer(SCHEMA).fit(TABLE)
 
 
 def synthetic_table(ledger: Any) -> Any:
@@ -458,6 +459,10 @@ MORE: dict[str, tuple[Callable[[Any], Any], int]] = {
         lambda ledger: TableSynthesizer(SCHEMA, 0.5, rows_per_person=1, ledger=ledger).fit(TABLE, PERSONS),
         1,
     ),
+    "model of a synthetic table": (
+        lambda ledger: synthesizer.try_rows(MADE, SCHEMA, TABLE, TABLE, 0.5, ledger=ledger),
+        1,
+    ),
     "federation of moments": (
         lambda ledger: MomentFederation(classes=[0, 1], epsilon=0.5).release(X, Y, ledger=ledger),
         1,
@@ -480,7 +485,6 @@ NO_RELEASE = {
     "privacy/mechanisms/rows.py:RowNoise.sample": "noise without data",
     "privacy/mechanisms/fisher.py:BoundedFisherNoise._draw": "float noise, whose guarantee is void",
     "fabrication/moment_fabricator.py:MomentFabricator.sample_table": "rows of released moments",
-    "fabrication/pair_tables.py:TableCounts.with_share": "a share of noise: its counts stay void",
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
     "federated/secret/holder.py": "adds shares, and has the name of something that draws",
 }

@@ -4,12 +4,13 @@ import csv
 import json
 import re
 import warnings
-from argparse import Namespace
 
 import numpy as np
 import pytest
 
 from onefold.cli.app import main
+from onefold.fabrication import TableSynthesizer
+from onefold.fabrication.synthesizer import _predictions, count_answers
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
 
@@ -309,8 +310,6 @@ def test_a_look_that_cannot_work_is_refused_before_anything_is_spent(table, sche
 
 
 def test_a_class_of_one_synthetic_row_does_not_stop_a_look():
-    from onefold.cli.synthesize import _predictions
-
     fields = [Field("age", low=0, high=1), Field("kind", "string", role="label", levels=("a", "b", "c"))]
     made = {"age": np.linspace(0, 1, 10_001), "kind": np.array(["a", "b"] * 5000 + ["c"])}
     guesses, _ = _predictions(Schema(fields), made, {"age": [0.5], "kind": ["a"]})
@@ -332,32 +331,23 @@ def test_no_byte_of_a_private_look_decides_what_is_said_of_its_file(table, schem
 
 
 def test_the_noise_of_a_paid_look_is_as_large_as_it_says(schema, tmp_path):
-    from onefold.cli.synthesize import _paid_look
-    from onefold.fabrication import TableSynthesizer
-
     columns = dict(zip(HEADER, zip(*people(200), strict=True), strict=True))
     maker = TableSynthesizer(Schema.load(schema), 1.0).fit(columns)
-    given = Namespace(evaluate="t.csv", evaluate_epsilon=0.5, neighbours="add-remove", ledger=None)
     right, plain = np.arange(2000) % 10 < 8, np.arange(2000) % 10 < 5
-    looks = [_paid_look(given, maker, right, plain, None) for _ in range(300)]
-    moved = np.array([(look["accuracy"] - 0.8, look["majority"] - 0.5) for look in looks])
-    stated = np.mean([look["error"] for look in looks])
+    looks = [count_answers(maker, 2 * right + plain, 0.5) for _ in range(300)]
+    moved = np.array([(look.accuracy - 0.8, look.majority - 0.5) for look in looks])
+    stated = np.mean([look.error for look in looks])
     assert np.mean(np.abs(moved) < stated) > 0.95
     assert np.mean(np.abs(moved) < stated / 4) < 0.9  # and not much larger than it is
     assert np.abs(moved.mean(axis=0)).max() < stated / 4
 
 
 def test_a_record_that_replaces_another_costs_a_look_more_noise(schema):
-    from onefold.cli.synthesize import _paid_look
-    from onefold.fabrication import TableSynthesizer
-
     columns = dict(zip(HEADER, zip(*people(200), strict=True), strict=True))
-    maker = TableSynthesizer(Schema.load(schema), 1.0).fit(columns)
-    right = np.ones(100_000, dtype=bool)
     errors = []
     for relation in ("add-remove", "replace"):
-        given = Namespace(evaluate="t.csv", evaluate_epsilon=0.5, neighbours=relation, ledger=None)
-        errors.append(_paid_look(given, maker, right, right, None)["error"])
+        maker = TableSynthesizer(Schema.load(schema), 1.0, neighbours=relation).fit(columns)
+        errors.append(count_answers(maker, np.full(100_000, 3), 0.5).error)
     assert errors[1] / errors[0] == pytest.approx(np.sqrt(2.0), rel=0.01)
 
 

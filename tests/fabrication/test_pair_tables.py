@@ -235,17 +235,10 @@ def test_sum_promises_what_the_worst_of_its_sites_promises() -> None:
 # --- shares of the noise -----------------------------------------------------------------------------------
 
 
-def test_shares_of_the_noise_add_up_to_the_noise_of_one_release() -> None:
-    maker = TableSynthesizer(schema(), 0.3, noise=False)
-    raw = maker.count_tables(table(50))
+def test_opened_sum_takes_the_place_of_counts_that_wait_for_noise() -> None:
+    raw = TableSynthesizer(schema(), 0.3, noise=False).count_tables(table(50))
     assert raw.is_raw
     assert not raw.guarantee.holds
-    rng = np.random.default_rng(0)
-    shares = [raw.with_share(1 / 4, rng) for _ in range(4 * 60)]
-    noise = np.array([share.vector - raw.vector for share in shares]).reshape(60, 4, -1).sum(axis=1)
-    edge = raw.layout.singles_length
-    for part, sigma in ((noise[:, :edge], raw.sigmas[0]), (noise[:, edge:], raw.sigmas[1])):
-        assert part.std() == pytest.approx(sigma, rel=0.05)
     opened = raw.with_vector(4 * raw.vector, raw.sigmas, counts_of(epsilon=0.3).guarantee)
     assert opened.shared
     assert not opened.is_raw
@@ -262,10 +255,6 @@ def test_counts_that_wait_for_noise_are_neither_written_nor_fitted() -> None:
         maker.fit(table(20))
     with pytest.raises(InvalidInputError, match="cannot be added"):
         raw + counts_of()
-    with pytest.raises(InvalidInputError, match="only counts that wait"):
-        counts_of().with_share(0.5)
-    with pytest.raises(InvalidInputError, match="smaller than 2 counts"):
-        TableSynthesizer(schema(), 8.0, noise=False).count_tables(table(5)).with_share(0.01)
 
 
 # --- files -------------------------------------------------------------------------------------------------

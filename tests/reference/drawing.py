@@ -59,7 +59,12 @@ class Function:
 
 def functions(files: Mapping[str, str]) -> list[Function]:
     """All functions of files."""
-    return [made for file, text in files.items() for made in _functions(ast.parse(text), file, ())]
+    return [made for file, text in files.items() for made in _functions_of(file, text)]
+
+
+@cache
+def _functions_of(file: str, text: str) -> tuple[Function, ...]:
+    return tuple(_functions(ast.parse(text), file, ()))
 
 
 def _functions(tree: ast.AST, file: str, inside: tuple[str, ...]) -> Iterator[Function]:

@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-import numpy as np
-
 from onefold._base.arrays import AnyArray
 from onefold._base.files import write_whole
 from onefold.cli import arguments as shared
@@ -36,8 +34,6 @@ MOCK = (
     "from it mean nothing."
 )
 MOCK_ROWS = 100
-TRIAL_ROWS = 100_000  # most rows that a model is trained on to try it
-MOST_LEVELS = 250  # of a category, for boosted trees; numbers of more levels are taken as they are
 MOST_ERROR = 0.2  # of a noisy accuracy that is worth telling
 NO_ROW_READ = "No row was read: the table follows from the schema alone, so it tells nothing about anyone."
 
@@ -280,114 +276,45 @@ def _evaluated(
     path = args.evaluate or args.evaluate_public
     if path is None:
         return None
+    from onefold.audit.intervals import gain_interval
+    from onefold.fabrication.synthesizer import try_rows
     from onefold.tables import read_table
 
     with busy("trying a model", args.quiet):
         table = read_table(path, schema=schema, private=True)
-        truth, known = schema.labels(table, strict=False)
-        guesses, usual = _predictions(schema, made, table)
-        right, plain = guesses[known] == truth, usual == truth
-        if args.evaluate is None:
-            return _public_look(path, right, plain, alike=schema.person is not None)
-        person = None if schema.person is None else schema.persons(table)[known]
-        return _paid_look(args, maker, right, plain, person)
-
-
-def _predictions(schema: Schema, made: dict[str, AnyArray], table: Any) -> tuple[AnyArray, Any]:
-    """Predicted classes of a table's rows by boosted trees, and the most frequent class of the made rows."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    rows = slice(0, TRIAL_ROWS)  # rows are drawn in no order
-    y = schema.labels(made)[0][rows]
-    names, counts = np.unique(y, return_counts=True)
-    label = schema.label
-    assert label is not None
-    usual = names[np.argmax(counts)] if len(names) else label.show(np.zeros(1, dtype=np.intp))[0]
-    X, kinds = _plain(schema, table)
-    if len(names) < 2 or not len(X):
-        return np.full(len(X), usual), usual
-    # A class of one row cannot be divided between fitting and stopping.
-    stopping: Any = "auto" if counts.min() > 1 else False
-    model = HistGradientBoostingClassifier(
-        categorical_features=kinds, early_stopping=stopping, random_state=0
-    )
-    return model.fit(_plain(schema, made)[0][rows], y).predict(X), usual
-
-
-def _plain(schema: Schema, table: Any) -> tuple[AnyArray, list[bool]]:
-    """Features as trees take them, a column each, NaN for no value; and which of them are categories."""
-    parsed = schema.parse(table, strict=False)
-    kinds = [known.is_category for known in schema.features]
-    columns = [
-        np.where(parsed[known.name] < 0, np.nan, parsed[known.name]) if kind else parsed[known.name]
-        for known, kind in zip(schema.features, kinds, strict=True)
-    ]
-    few = [
-        kind and len(known.levels) <= MOST_LEVELS for known, kind in zip(schema.features, kinds, strict=True)
-    ]
-    return np.column_stack(columns), few
-
-
-def _public_look(path: str, right: AnyArray, plain: AnyArray, alike: bool) -> dict[str, Any]:
-    if not len(right):
+        tried = try_rows(maker, schema, made, table, args.evaluate_epsilon, ledger=args.ledger)
+    found: dict[str, Any] = {"public": tried.guarantee is None}
+    cost, name = [], reports.file_name(path)
+    if tried.guarantee is not None:
+        (epsilon, delta), unit = tried.guarantee.person or tried.guarantee.record, tried.guarantee.unit
+        found["promise"] = tried.guarantee.to_dict()
+        cost.append(
+            f"This look cost the rows of {name} epsilon {epsilon:g}, delta {delta:g} per {unit}; for those "
+            "in DATA too it adds to what is said above."
+        )
+        if tried.error > MOST_ERROR:
+            told = "Too few rows for this --evaluate-epsilon: noise hides the answer."
+            return {**found, "text": [told, *cost]}
+    elif tried.n_rows < 1:
         raise InvalidInputError(f"{path}: no row has a declared label")
-    from onefold.audit.intervals import gain_interval
-
-    won, lost = int(np.sum(right & ~plain)), int(np.sum(plain & ~right))
-    interval = None if alike else gain_interval(won, lost, len(right))
-    found = {"accuracy": float(right.mean()), "majority": float(plain.mean())}
-    text = [f"On the public rows of {reports.file_name(path)}: {_in_words(found, interval)}"]
-    return {"public": True, **found, "text": text}
-
-
-def _paid_look(
-    args: argparse.Namespace, maker: TableSynthesizer, right: AnyArray, plain: AnyArray, person: Any
-) -> dict[str, Any]:
-    """Count right answers with noise; one row more or less changes one count by one."""
-    from onefold.fabrication import TableSynthesizer
-    from onefold.tables import Field, Schema
-
-    promise = maker.guarantee_
-    schema = Schema([Field("answer", "integer", low=0, high=3, bins=(0.5, 1.5, 2.5))])
-    look = TableSynthesizer(
-        schema,
-        args.evaluate_epsilon,
-        (promise.person or promise.record)[1],
-        neighbours=args.neighbours,
-        rows_per_person=promise.rows_per_person,
-        ledger=args.ledger,
+    interval = None
+    if schema.person is None:  # rows of one person are alike
+        won, lost, n_rows = round(tried.counts[2]), round(tried.counts[1]), round(tried.n_rows)
+        interval = tried.gain_interval if tried.sigma else gain_interval(won, lost, n_rows)
+    found |= {"accuracy": tried.accuracy, "majority": tried.majority}
+    where, noise = f"On the public rows of {name}", ""
+    if tried.sigma:
+        found["error"] = tried.error
+        where = f"On the rows of {name}, counted with noise"
+        noise = f" (noise moves both by up to {100 * tried.error:.2g})"
+    told = (
+        f"{where}: a model trained on the synthetic table is right about {100 * tried.accuracy:.1f} in 100, "
+        f"the table's most frequent class alone about {100 * tried.majority:.1f}{noise}."
     )
-    counts = look.count_tables({"answer": 2 * right + plain}, person=person)
-    noisy, sigma = counts.vector.astype(np.float64), counts.sigmas[0]
-    n_rows, pair = float(noisy.sum()), counts.guarantee.person or counts.guarantee.record
-    promised = {"epsilon": pair[0], "delta": pair[1], "unit": counts.guarantee.unit}
-    found: dict[str, Any] = {"public": False, "promise": counts.guarantee.to_dict()}
-    cost = (
-        f"This look cost the rows of {reports.file_name(args.evaluate)} epsilon {promised['epsilon']:g}, "
-        f"delta {promised['delta']:g} per {promised['unit']}; for those in DATA too it adds to what is said "
-        "above."
-    )
-    error = 2.0 * np.sqrt(2.0) * sigma / max(n_rows, 1.0)  # two standard deviations
-    if error > MOST_ERROR:
-        return {**found, "text": ["Too few rows for this --evaluate-epsilon: noise hides the answer.", cost]}
-    share = {"accuracy": noisy[[2, 3]].sum() / n_rows, "majority": noisy[[1, 3]].sum() / n_rows}
-    told = {name: float(np.clip(value, 0.0, 1.0)) for name, value in share.items()} | {"error": float(error)}
-    # Only one of the two is right in cells 1 and 2; noise and the choice of the rows move their difference.
-    gain = float(noisy[2] - noisy[1]) / n_rows
-    reach = 1.96 * float(np.sqrt(2.0 * sigma**2 + np.maximum(noisy[[1, 2]], 0.0).sum())) / n_rows
-    words = _in_words(told, None if person is not None else (gain - reach, gain + reach))
-    text = [f"On the rows of {reports.file_name(args.evaluate)}, counted with noise: {words}", cost]
-    return {**found, **told, "text": text}
+    return {**found, "text": [f"{told} {_verdict(tried.accuracy - tried.majority, interval)}.", *cost]}
 
 
-def _in_words(found: dict[str, float], interval: tuple[float, float] | None) -> str:
+def _verdict(gain: float, interval: tuple[float, float] | None) -> str:
     from onefold.report.evaluation import Measure, class_verdict
 
-    error = found.get("error", 0.0)
-    noise = f" (noise moves both by up to {100 * error:.2g})" if error else ""
-    gain = found["accuracy"] - found["majority"]
-    verdict = class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
-    return (
-        f"a model trained on the synthetic table is right about {100 * found['accuracy']:.1f} in 100, the "
-        f"table's most frequent class alone about {100 * found['majority']:.1f}{noise}. {verdict}."
-    )
+    return class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])

@@ -19,7 +19,6 @@ from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Index, Integers
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import NOT_READABLE
-from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.bins import FINE, Bins
 from onefold.privacy.calibration import epsilon_of
@@ -36,7 +35,6 @@ RAW = "these counts wait for noise: they are those of the rows themselves"
 MOST_CELLS = 2**26
 MOST_ROWS = 2**40
 LARGEST_SIGMA = 2.0**40
-SMALLEST_SHARE = 2.0  # standard deviation of a share of the noise: below, the sum of rounded ones has gaps
 BLOCK_ROWS = 2**16  # rows whose cells are looked at together
 
 
@@ -208,9 +206,8 @@ class TableCounts:
     A sum knows noisy counts again by their hash: none is added twice, and none leaves that was not added.
 
     *An encrypted sum.* ``TableSynthesizer(..., noise=False)`` counts without noise: these counts are void and
-    cannot be saved. :meth:`with_share` adds a part of the noise, whose variance is a given share of what one
-    private release needs; :meth:`with_vector` makes counts of the opened sum of all sites' ``vector``, with
-    the noise and the guarantee that the protocol of the sum answers for.
+    cannot be saved. :meth:`with_vector` makes counts of the opened sum of all sites' ``vector``, with the
+    noise and the guarantee that the protocol of the sum answers for.
 
     Examples
     --------
@@ -340,33 +337,6 @@ class TableCounts:
         self.guarantee.among_owners(other.guarantee)  # refuses different units and relations
 
     # --- for a sum that nobody can look into -------------------------------------------------------------
-
-    def with_share(self, share: float, random_state: RandomState = None) -> "TableCounts":
-        """Add a share of the noise to counts without noise, for a sum that is opened only as a whole.
-
-        Parameters
-        ----------
-        share : float
-            Part of the variance that one private release needs: 1 / H for H sites all of which are honest and
-            present, 1 / (H - t) if up to t of them may be missing or tell others their noise.
-        random_state : None, int or Generator, default=None
-            None takes the entropy of the operating system. A seed is for tests only.
-
-        Returns
-        -------
-        TableCounts
-            Counts to be added up unseen. They are void: the share alone is too little noise.
-        """
-        check_parameter("share", share, Number(above=0, at_most=1))
-        if not self.is_raw:
-            raise InvalidInputError("only counts that wait for noise take a share of it: use noise=False")
-        part = tuple(sigma * math.sqrt(share) for sigma in self.sigmas)
-        if any(0.0 < sigma < SMALLEST_SHARE for sigma in part):
-            raise InvalidInputError(
-                f"a share of the noise would be smaller than {SMALLEST_SHARE:g} counts: "
-                "use a smaller epsilon or fewer sites"
-            )
-        return replace(self, vector=with_noise(self.layout, self.vector, (part[0], part[1]), random_state))
 
     def with_vector(
         self, vector: AnyArray, sigmas: tuple[float, float], guarantee: Guarantee

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Index, Integers, Mask, column_array
+from onefold._base.arrays import AnyArray, Floats, Index, Integers, Mask, column_array
 from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
@@ -27,7 +27,7 @@ from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.persons import known_persons, limit_rows
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
-from onefold.tables import Schema
+from onefold.tables import Field, Schema
 from onefold.tables.schema_format import differing
 
 __all__ = ["TableSynthesizer"]
@@ -38,6 +38,8 @@ RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the row
 ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
 JUDGED_ROWS = 100_000  # most rows that are drawn to judge them
 MOST_ROWS = 10_000_000  # most rows that are drawn unless more are asked for: counts may claim any number
+TRIAL_ROWS = 100_000  # most rows that a model is trained on to try it
+MOST_LEVELS = 250  # of a category, for boosted trees; numbers of more levels are taken as they are
 STRUCTURES = ("auto", "tree", "raked", "independent")
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": (EPSILON, None),
@@ -76,8 +78,8 @@ class TableSynthesizer(BaseEstimator):
         For rows that belong to persons: the most rows of a person that count; others are dropped at random.
         None takes what the schema declares.
     noise : bool, default=True
-        Whether counts get their noise here. False makes counts for a sum that is opened only as a whole
-        (:meth:`TableCounts.with_share`); such counts cannot be fitted or saved.
+        Whether counts get their noise here. False makes counts for a sum that is opened only as a whole; such
+        counts cannot be fitted or saved.
     random_state : None, int or Generator, default=None
         Source of the noise. None takes fresh entropy of the operating system. A seed makes the noise
         predictable and the guarantee void: use it in tests only.
@@ -525,3 +527,144 @@ def _of_persons(person: Any, n: int, most: int, random_state: RandomState) -> Ma
         names = column_array(person) if hasattr(person, "to_numpy") else person
         kept[rows[limit_rows(np.asarray(names, dtype=object)[rows], most, random_state)]] = True
     return kept
+
+
+# --- what a model of synthetic rows is worth --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How often a model of synthetic rows, and their most frequent class alone, are right about other rows.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (4,)
+        Rows about which neither, only the class, only the model, and both are right; noisy if ``sigma`` is
+        not 0.
+    sigma : float
+        Standard deviation of the noise on each.
+    guarantee : Guarantee or None
+        What the look promises to the rows; None for public ones.
+    """
+
+    counts: Floats
+    sigma: float
+    guarantee: Guarantee | None
+
+    @property
+    def n_rows(self) -> float:
+        """Number of rows, at least 1 where it is noisy."""
+        return max(float(self.counts.sum()), 1.0 if self.sigma else 0.0)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of rows about which the model is right."""
+        return float(np.clip(self.counts[[2, 3]].sum() / self.n_rows, 0.0, 1.0))
+
+    @property
+    def majority(self) -> float:
+        """Share of rows of the class that is most frequent among synthetic rows."""
+        return float(np.clip(self.counts[[1, 3]].sum() / self.n_rows, 0.0, 1.0))
+
+    @property
+    def error(self) -> float:
+        """By how much noise moves either share: two standard deviations."""
+        return 2.0 * math.sqrt(2.0) * self.sigma / self.n_rows
+
+    @property
+    def gain_interval(self) -> tuple[float, float]:
+        """Where the gain lies in 95 of 100 cases: noise and the choice of the rows move it."""
+        gain = float(self.counts[2] - self.counts[1]) / self.n_rows
+        apart = float(np.maximum(self.counts[[1, 2]], 0.0).sum())
+        reach = 1.96 * math.sqrt(2.0 * self.sigma**2 + apart) / self.n_rows
+        return gain - reach, gain + reach
+
+
+def try_rows(
+    maker: TableSynthesizer,
+    schema: Schema,
+    made: Mapping[str, AnyArray],
+    table: Any,
+    epsilon: float | None,
+    *,
+    ledger: AnyLedger = None,
+) -> Trial:
+    """Train boosted trees on synthetic rows and count how often they are right about the rows of a table.
+
+    Parameters
+    ----------
+    maker : TableSynthesizer
+        What made the rows; a private look has its delta, neighbours and limit on the rows of a person.
+    schema : Schema
+        The contract of both tables, with a label of classes.
+    made : dict of str to ndarray
+        Synthetic rows.
+    table : table
+        Other rows; those without a declared label do not count.
+    epsilon : float or None
+        Privacy loss of the look for these rows; None looks at them as they are.
+    ledger : Ledger, path or None, default=None
+        Account that the look is entered in.
+
+    Returns
+    -------
+    Trial
+        The counts.
+    """
+    truth, known = schema.labels(table, strict=False)
+    guesses, usual = _predictions(schema, made, table)
+    answers = 2 * (guesses[known] == truth) + (usual == truth)
+    if epsilon is None:
+        return Trial(np.bincount(answers, minlength=4).astype(np.float64), 0.0, None)
+    person = None if schema.person is None else schema.persons(table)[known]
+    return count_answers(maker, answers, epsilon, person, ledger)
+
+
+def count_answers(
+    maker: TableSynthesizer, answers: Index, epsilon: float, person: Any = None, ledger: AnyLedger = None
+) -> Trial:
+    """Count answers from 0 to 3 with noise: one row more or less changes one count by one."""
+    promise = maker.guarantee_
+    look = TableSynthesizer(
+        Schema([Field("answer", "integer", low=0, high=3, bins=(0.5, 1.5, 2.5))]),
+        epsilon,
+        (promise.person or promise.record)[1],
+        neighbours=maker.neighbours,
+        rows_per_person=promise.rows_per_person,
+        ledger=ledger,
+    )
+    counts = look.count_tables({"answer": answers}, person=person)
+    return Trial(counts.vector.astype(np.float64), counts.sigmas[0], counts.guarantee)
+
+
+def _predictions(schema: Schema, made: Mapping[str, AnyArray], table: Any) -> tuple[AnyArray, Any]:
+    """Predicted classes of a table's rows by boosted trees, and the most frequent class of the made rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    rows = slice(0, TRIAL_ROWS)  # rows are drawn in no order
+    y = schema.labels(made)[0][rows]
+    names, counts = np.unique(y, return_counts=True)
+    label = schema.label
+    assert label is not None
+    usual = names[np.argmax(counts)] if len(names) else label.show(np.zeros(1, dtype=np.intp))[0]
+    X = _plain(schema, table)
+    if len(names) < 2 or not len(X):
+        return np.full(len(X), usual), usual
+    # A class of one row cannot be divided between fitting and stopping.
+    stopping: Any = "auto" if counts.min() > 1 else False
+    few = [known.is_category and len(known.levels) <= MOST_LEVELS for known in schema.features]
+    model = HistGradientBoostingClassifier(categorical_features=few, early_stopping=stopping, random_state=0)
+    return model.fit(_plain(schema, made)[rows], y).predict(X), usual
+
+
+def _plain(schema: Schema, table: Any) -> AnyArray:
+    """Features as trees take them, a column each, NaN for no value."""
+    parsed = schema.parse(table, strict=False)
+    return np.column_stack(
+        [
+            np.where(parsed[known.name] < 0, np.nan, parsed[known.name])
+            if known.is_category
+            else parsed[known.name]
+            for known in schema.features
+        ]
+    )
