@@ -39,7 +39,7 @@ SIMULATED = (
     "The errors come from raw rows, those of one model without any noise, and no epsilon covers them: keep "
     "them to yourself. The promise is about what each site would send, and about nothing else here."
 )
-LOG_COLUMNS = ("no.", "time (UTC)", "what", "querier", "purpose", "rows", "more", "sum")
+LOG_COLUMNS = ("no.", "time", "what", "querier", "purpose", "rows", "more", "sum")
 
 
 @dataclass(frozen=True)
@@ -465,14 +465,8 @@ def _log_row(entry: Mapping[str, Any]) -> list[str]:
     key = f" (key {facts['id']})" if facts.get("id") else ""
     rows = facts.get("rows", facts.get("asked", facts.get("allowed", "")))
     purpose = facts.get("purpose") or facts.get("stated") or ""
-    known = (
-        entry["number"],
-        entry["time"],
-        entry["event"],
-        f"{facts.get('querier', '')}{key}",
-        purpose,
-        rows,
-    )
+    querier = f"{facts.get('querier', '')}{key}"
+    known = (entry["number"], _moment(entry["time"]), entry["event"], querier, purpose, rows)
     return [*map(str, known), _more(entry["event"], facts), str(entry["sum"])]
 
 

@@ -99,6 +99,8 @@ def report_page(report: Report) -> str:
     >>> page.splitlines()[0]
     '<!DOCTYPE html>'
     """
+    if any(section.display is not None for section in report.sections):
+        require_page_tools()
     jinja2 = require("jinja2", "report")
     source = files("onefold.report").joinpath("templates/report.html").read_text(encoding="utf-8")
     environment = jinja2.Environment(
