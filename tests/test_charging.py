@@ -489,8 +489,8 @@ NO_RELEASE = {
     "federated/secret/holder.py": "adds shares, and has the name of something that draws",
 }
 # Hand the file of the account on; tests/attacks/test_web_pages.py looks at what is in it.
-HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/private_tables.py:make"}
-HANDED_ON |= {"serve/private_tables.py:account", "serve/private_tables.py:open_account"}
+HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/tables.py:make"}
+HANDED_ON |= {"serve/tables.py:account", "serve/tables.py:open_account"}
 
 
 @pytest.fixture(scope="module")

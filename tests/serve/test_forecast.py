@@ -13,7 +13,7 @@ pytest.importorskip("matplotlib")
 from scipy.optimize import linprog
 
 from onefold.exceptions import InvalidInputError
-from onefold.serve.forecast import DELTA, curve, learnable, narrowest, rightest
+from onefold.serve.tables import DELTA, curve, learnable, narrowest, rightest
 from onefold.tables import Field, Schema
 
 SCHEMA = Schema(

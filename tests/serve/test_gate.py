@@ -19,7 +19,7 @@ pytest.importorskip("starlette.testclient")
 from starlette import testclient
 
 from onefold.exceptions import InvalidInputError
-from onefold.serve import create_app, open_tables, serve
+from onefold.serve import create_app, serve, tables
 from onefold.serve import gate as gates
 
 TOKEN = "a-token-for-tests"
@@ -285,9 +285,9 @@ def test_forecast_for_persons_is_worse_the_more_rows_they_have(user: Any) -> Non
 def test_folders_of_programs_that_were_killed_are_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_tables.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(tables.tempfile, "gettempdir", lambda: str(tmp_path))
     dead, alive = tmp_path / "onefold-try-999999999-x", tmp_path / f"onefold-try-{os.getpid()}-x"
     for folder in (dead, alive):
         folder.mkdir()
-    open_tables.sweep_dead()
+    tables.sweep_dead()
     assert [folder.exists() for folder in (dead, alive)] == [False, True]

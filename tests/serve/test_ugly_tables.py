@@ -23,9 +23,9 @@ pytest.importorskip("starlette.testclient")
 
 from starlette import testclient
 
-from onefold.serve import create_app, private_tables
+from onefold.serve import create_app, tables
 from onefold.serve.gate import HEADER
-from onefold.serve.open_tables import PREFIX, OpenTables
+from onefold.serve.tables import PREFIX, OpenTables
 
 HOME = "http://127.0.0.1:8000"
 GERMAN = "Alter;Gewicht;Datum;krank\n" + "\n".join(
@@ -105,7 +105,7 @@ def test_tiny_tables_get_a_result_that_says_so(user: Any) -> None:
         told, text = made(user, found, "record", epsilon=0.05)
         assert told["rows"] == len(text.splitlines()) - 1
         if told["rows"] == 0:
-            assert told["quality"] == [private_tables.NO_ROWS]
+            assert told["quality"] == [tables.NO_ROWS]
     one = added(user, "age\n" + "\n".join(str(20 + n % 60) for n in range(200))).json()
     for unit in ("record", "entry"):
         assert made(user, one, unit)[0]["holds"] is True
@@ -157,13 +157,13 @@ def test_one_table_is_made_at_a_time_and_late_answers_are_asked_for_again(
     from onefold.serve import app
 
     monkeypatch.setattr(app, "ANSWER_SECONDS", 0.05)
-    go_on, real = threading.Event(), private_tables.make
+    go_on, real = threading.Event(), tables.make
 
     def slow(*given: Any, **more: Any) -> Any:
         go_on.wait(30)
         return real(*given, **more)
 
-    monkeypatch.setattr(private_tables, "make", slow)
+    monkeypatch.setattr(tables, "make", slow)
     found = added(user, GERMAN, "krank").json()
     where = f"/api/table/{found['id']}/make"
     about = {"schema": found["schema"], "unit": "record", "epsilon": 1.0, "known": ["Alter"]}
@@ -181,11 +181,11 @@ def test_table_that_is_closed_while_it_is_made_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tables = OpenTables()
-    trial = tables.add("a.csv", GERMAN.encode(), "krank")
+    kept = OpenTables()
+    trial = kept.add("a.csv", GERMAN.encode(), "krank")
     root = trial.root
     with trial.at_work():
-        tables.drop(trial.id)
+        kept.drop(trial.id)
         root.mkdir(exist_ok=True)
         (root / "private-table.csv").write_text("late")
     assert not root.exists()
@@ -193,11 +193,11 @@ def test_table_that_is_closed_while_it_is_made_leaves_nothing(
 
 def test_folder_of_a_table_is_for_this_account_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    tables = OpenTables()
-    trial = tables.add("a.csv", GERMAN.encode())
+    kept = OpenTables()
+    trial = kept.add("a.csv", GERMAN.encode())
     assert trial.root.stat().st_mode & 0o077 == 0
     assert trial.table.stat().st_mode & 0o077 == 0
-    tables.close()
+    kept.close()
     assert not trial.root.exists()
 
 
@@ -205,8 +205,8 @@ def test_forecast_is_computed_once_and_not_for_what_was_changed_again(
     user: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[str] = []
-    real = private_tables.curve
-    monkeypatch.setattr(private_tables, "curve", lambda *given: (counted.append(given[1]), real(*given))[1])
+    real = tables.curve
+    monkeypatch.setattr(tables, "curve", lambda *given: (counted.append(given[1]), real(*given))[1])
     found = added(user, GERMAN, "krank").json()
     about = {"schema": found["schema"], "unit": "entry", "epsilon": 1.0, "known": ["Alter"]}
     for epsilon in (1.0, 2.0):

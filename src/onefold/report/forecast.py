@@ -158,13 +158,13 @@ def noise_forecast(
     0.095
     """
     epsilons = [step * float(epsilon) for step in STEPS]
-    shares = [_near(noise_at(each), NEAR * width) for each in epsilons]
+    shares = [near(noise_at(each), NEAR * width) for each in epsilons]
     return PrivacyUtilityDisplay(
         epsilons, {"forecast": shares}, marked=float(epsilon), measure=NUMBERS, unit=unit, whole=True
     )
 
 
-def _near(noise: Any, reach: float) -> float:
+def near(noise: Any, reach: float) -> float:
     """How likely noise is no larger than ``reach``."""
     if hasattr(noise, "cdf"):
         return float(noise.cdf(reach) - noise.cdf(-reach))

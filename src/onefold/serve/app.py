@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError, OnefoldError, printable
-from onefold.serve import forecast, people, private_tables
+from onefold.report.html import style
+from onefold.serve import people, tables
 from onefold.serve.gate import LARGEST_BODY, TokenGate, check_loopback
-from onefold.serve.open_tables import OpenTables
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from onefold.serve.open_tables import OpenTable
     from onefold.tables import Schema
 
 __all__ = ["create_app", "serve"]
@@ -89,7 +88,7 @@ def create_app(
         raise InvalidInputError("the token is empty: everybody would be let in")
     starlette = require("starlette.applications", "serve")
     routing, middleware = require("starlette.routing", "serve"), require("starlette.middleware", "serve")
-    pages = _Pages(private_tables.account_file() if ledger is None else Path(ledger), site, federation)
+    pages = _Pages(tables.account_file() if ledger is None else Path(ledger), site, federation)
 
     @asynccontextmanager
     async def open_until_the_end(_: Any) -> Any:
@@ -98,7 +97,7 @@ def create_app(
                 await asyncio.sleep(SWEEP_SECONDS)
                 pages.tables.sweep()
 
-        private_tables.open_account(pages.ledger)
+        tables.open_account(pages.ledger)
         sweeper = asyncio.ensure_future(sweep())
         try:
             yield
@@ -200,7 +199,7 @@ class _Pages:
     """What the routes answer."""
 
     def __init__(self, ledger: Path, site: str | Path | None, federation: str | Path | None) -> None:
-        self.tables, self.ledger = OpenTables(), ledger
+        self.tables, self.ledger = tables.OpenTables(), ledger
         self._works: dict[str, asyncio.Future[Any]] = {}
         self._site = None if site is None else people.SitePage(site)
         self._federation = None if federation is None else people.FederationPage(federation)
@@ -218,16 +217,12 @@ class _Pages:
         name = request.path_params["name"]
         if name not in STATIC:
             return PlainTextResponse("no such file\n", 404)
-        content = _read(name)
-        if name == "app.css":  # reports and these pages look alike
-            content = (
-                files("onefold.report").joinpath("templates/style.css").read_text(encoding="utf-8") + content
-            )
-        return Response(content, media_type=STATIC[name])
+        shared = style() if name == "app.css" else ""  # reports and these pages look alike
+        return Response(shared + _read(name), media_type=STATIC[name])
 
     async def offer(self, _: Request) -> Any:
         offered = {"site": self._site is not None, "federation": self._federation is not None}
-        account = await _aside(private_tables.account, self.ledger)
+        account = await _aside(tables.account, self.ledger)
         return {**offered, "largest": LARGEST_BODY, "account": account}
 
     # --- try it ---------------------------------------------------------------------------------------------
@@ -257,11 +252,11 @@ class _Pages:
 
     async def preview(self, request: Request) -> Any:
         _, plain, schema = await self._declared(request)
-        return await _aside(forecast.learnable, schema, plain.get("unit"), plain.get("epsilon"))
+        return await _aside(tables.learnable, schema, plain.get("unit"), plain.get("epsilon"))
 
     async def curve(self, request: Request) -> Any:
         trial, plain, schema = await self._declared(request)
-        found = await _aside(private_tables.forecast, trial, schema, plain.get("unit"))
+        found = await _aside(tables.forecast, trial, schema, plain.get("unit"))
         return {"curve": None if found is None else {**found.to_dict(), "text": found.describe()}}
 
     async def make(self, request: Request) -> Any:
@@ -270,7 +265,7 @@ class _Pages:
         going = self._works.get(trial.id)
         if going is not None and not going.done():
             raise InvalidInputError("a private table is being made already: wait for it")
-        make = partial(private_tables.make, ground=plain.get("ground"), ledger=self.ledger)
+        make = partial(tables.make, ground=plain.get("ground"), ledger=self.ledger)
         work = asyncio.ensure_future(_aside(make, trial, schema, unit, epsilon))
         # If nobody asks any more, nobody may read its error: it could hold a cell.
         work.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -289,11 +284,11 @@ class _Pages:
         self._works.pop(request.path_params["id"], None)
         return work.result()
 
-    async def _declared(self, request: Request) -> tuple[OpenTable, dict[str, Any], Schema]:
+    async def _declared(self, request: Request) -> tuple[tables.OpenTable, dict[str, Any], Schema]:
         """A table that is open, what was sent about it, and the schema of what a person confirmed."""
         trial, plain = self.tables.find(request.path_params["id"]), await _json(request)
         given = (plain.get("schema"), plain.get("known"), plain.get("rows_about"))
-        return trial, plain, private_tables.declared(*given)
+        return trial, plain, tables.declared(*given)
 
     async def download(self, request: Request) -> Response:
         from starlette.responses import FileResponse, PlainTextResponse
@@ -303,7 +298,7 @@ class _Pages:
             path = self.tables.find(request.path_params["id"]).root / name
         except OnefoldError as error:
             return PlainTextResponse(f"{error}\n", 404)
-        if name not in private_tables.FILES or not path.is_file():
+        if name not in tables.FILES or not path.is_file():
             return PlainTextResponse("no such file\n", 404)
         return FileResponse(path, media_type=KINDS[path.suffix], filename=name)
 
