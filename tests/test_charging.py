@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
+from tests.tiers import later
 
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import BudgetExceededError, InvalidInputError
@@ -565,8 +566,16 @@ def release_rows(rows, mechanism):
 }
 
 
-@pytest.mark.parametrize("kind", FORGETFUL)
-@pytest.mark.parametrize("file", ["release/medians.py", "privacy/medians.py", "federated/flower/medians.py"])
+ROOMS = ("release", "privacy", "federated/flower")
+
+
+@pytest.mark.parametrize(
+    ("kind", "file"),
+    later(
+        [(kind, f"{room}/medians.py") for kind in FORGETFUL for room in ROOMS],
+        lambda case: (list(FORGETFUL).index(case[0]) % 3, case[1].rpartition("/")[0]) in enumerate(ROOMS),
+    ),
+)
 def test_a_new_release_without_a_case_is_found(
     everything: tuple[drawing.Recording, dict[str, drawing.Recording]], kind: str, file: str
 ) -> None:

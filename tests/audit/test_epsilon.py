@@ -34,6 +34,7 @@ def test_claim_with_too_little_noise_is_contradicted(scale: float) -> None:
     assert audit.contradicts(1.0)
 
 
+@pytest.mark.merge
 def test_release_that_ignores_the_data_is_contradicted_as_seldom_as_stated() -> None:
     # Choosing the event on the counted trials would fail here: some threshold always looks telling.
     accused = [
@@ -46,6 +47,7 @@ def test_release_that_ignores_the_data_is_contradicted_as_seldom_as_stated() -> 
     assert np.mean(accused) < 0.2
 
 
+@pytest.mark.merge
 def test_bound_fails_as_seldom_as_its_confidence_says() -> None:
     # Randomised response has the loss in every output: nothing is looser than the limits themselves.
     epsilon = 1.0

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import later
 
 from onefold import KAHM, AutoencoderClassifier
 from onefold.audit import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
@@ -34,9 +35,16 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> int:
     return 3
 
 
+NEIGHBOURS = [
+    pytest.param("add-remove", marks=pytest.mark.merge),
+    pytest.param("replace", marks=pytest.mark.nightly),
+]
+
+
 # --- fabricated rows --------------------------------------------------------------------------------------
 
 
+@pytest.mark.merge
 def test_documented_stopping_is_contradicted_by_its_output(few_steps: int) -> None:
     fabricator = Fabricator(NOISE, 1, "documented", n_jobs=1)
     audit = audit_epsilon(fabricator, EQUAL, CHANGED, 1e-5, 400, 0.95, random_state=0)
@@ -44,7 +52,7 @@ def test_documented_stopping_is_contradicted_by_its_output(few_steps: int) -> No
     assert not fabricator.guarantee_.holds  # and it never claimed otherwise
 
 
-@pytest.mark.parametrize("form", ["image", "smoothed"])
+@pytest.mark.parametrize("form", later(["image", "smoothed"], ["smoothed"]))
 def test_documented_stopping_is_contradicted_by_its_number_of_steps(few_steps: int, form: str) -> None:
     # 000 eq. 92 and 004 eq. 145. Of equal rows it takes all steps there are.
     fabricator = Fabricator(NOISE, 1, "documented", form=form, n_jobs=1)
@@ -61,8 +69,8 @@ def test_documented_stopping_is_contradicted_by_its_number_of_steps(few_steps: i
 @pytest.mark.parametrize(
     ("stopping", "form"),
     [
-        pytest.param("honest", "image", marks=pytest.mark.slow),
-        pytest.param("honest", "smoothed", marks=pytest.mark.slow),
+        pytest.param("honest", "image", marks=pytest.mark.merge),
+        pytest.param("honest", "smoothed", marks=pytest.mark.merge),
         (1, "image"),
         (1, "smoothed"),
     ],
@@ -102,7 +110,7 @@ def test_fabricated_tables_are_accepted_in_one_run(noise: Any, stopping: str | i
     assert not audit.contradicts(1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("fabricate", [False, True])
 def test_private_classifier_is_accepted_and_a_raw_one_contradicted(fabricate: bool) -> None:
     # The machine is asked about the two values themselves; labels are public here.
@@ -159,14 +167,12 @@ def audit_moments(epsilon: float, neighbours: str, n_trials: int) -> EpsilonAudi
     return audit_epsilon(release, [0.0], [1.0], 1e-5, n_trials, CONFIDENCE, unit="unchecked", random_state=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_moments_are_accepted_for_a_record(neighbours: str) -> None:
     # Gaussian noise shows its epsilon only in the tails: a few thousand releases see a fraction of it.
     assert 0.3 < audit_moments(4.0, neighbours, 3000).epsilon_lower <= 4.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", ["add-remove", "replace"])
+@pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_moments_with_too_little_noise_are_contradicted(neighbours: str) -> None:
     assert audit_moments(12.0, neighbours, 2000).contradicts(1.5)

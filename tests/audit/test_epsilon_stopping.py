@@ -55,7 +55,7 @@ def by_number(data: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, i
     return smoothed(MECHANISM.randomise(data, rng), lambda _, step: step == 1)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_stopping_by_raw_error_is_contradicted_by_the_output() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_raw_error(data, rng)[0], EQUAL, CHANGED, 1e-5, 400, 0.95, random_state=0
@@ -63,7 +63,7 @@ def test_stopping_by_raw_error_is_contradicted_by_the_output() -> None:
     assert audit.contradicts(EPSILON)
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_smoothing_a_fixed_number_of_times_is_accepted() -> None:
     audit = audit_epsilon(
         lambda data, rng: by_number(data, rng)[0], EQUAL, CHANGED, 1e-5, 200, 0.95, random_state=0

@@ -11,7 +11,7 @@ from onefold.privacy.wording import assumptions
 from reference.guarantees import guarantees, of_two_sites
 
 NUMBERS = ("entry", "record", "replaced", "labels", "person", "record_with_label")
-many = settings(max_examples=150, deadline=None)
+many = settings(max_examples=60, deadline=None)
 
 
 def no_smaller(joined: tuple[float, float] | None, part: tuple[float, float] | None) -> bool:

@@ -15,7 +15,7 @@ from onefold.privacy import AnalyticGaussian, Box, FisherGaussian, Guarantee, La
 from onefold.privacy.terms import NOTHING, shown
 from reference.guarantees import guarantees
 
-many = settings(max_examples=150, deadline=None)
+many = settings(max_examples=60, deadline=None)
 UNIT = r"per (entry|record with label|record|label|person with labels|person)\b"
 CONDITION = (
     r"clipped to the declared domain|\(not checked\)|under the conditions below|of the declared classes"

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.tiers import later
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
@@ -285,7 +286,9 @@ open(sys.argv[1] + ".released", "w").write("rows")
 """
 
 
-@pytest.mark.parametrize(("dies_in", "counted"), [("release", 0.3), ("fsync", 0.0), ("replace", 0.0)])
+@pytest.mark.parametrize(
+    ("dies_in", "counted"), later([("release", 0.3), ("fsync", 0.0), ("replace", 0.0)], [("release", 0.3)])
+)
 def test_a_process_killed_at_any_point_leaves_a_ledger_that_counts_its_releases(
     tmp_path: Path, dies_in: str, counted: float
 ) -> None:
@@ -319,6 +322,7 @@ for number in range(10):
 """
 
 
+@pytest.mark.merge  # three interpreters; threads that share a file stay in the fast tier
 def test_processes_that_share_a_ledger_lose_nothing_and_keep_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "ledger.json"
     Ledger(limit_epsilon=2.5).save(path)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import FrameType, MappingProxyType
 from typing import Any
@@ -52,7 +52,7 @@ class Function:
     parameters: tuple[str, ...]
     calls: tuple[Call, ...]
 
-    @property
+    @cached_property
     def names(self) -> set[str]:
         return {call.name for call in self.calls}
 

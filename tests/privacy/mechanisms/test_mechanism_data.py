@@ -273,7 +273,7 @@ def test_printed_mechanism_names_the_unit_of_epsilon() -> None:
     assert "per record" in repr(Laplace(1.0, sensitivity=Box(0, 1, 5), unit="record"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.floats(1e-4, 50),
     st.floats(1e-9, 0.5),
