@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.tiers import first_of, later
+from tests.tiers import first_of, later, thinned
 
 from onefold.audit import EpsilonAudit, audit_epsilon, audit_epsilon_one_run
 from onefold.privacy import AnalyticGaussian, Box, Gaussian, Laplace, OptimalNoise, RandomisedLabels
@@ -96,8 +96,7 @@ def test_one_run_accepts_every_mechanism(kind: type, epsilon: float, options: di
         assert not audit.contradicts(epsilon)
 
 
-@pytest.mark.parametrize("kind", [OptimalNoise, Laplace])
-@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+@pytest.mark.parametrize(("kind", "epsilon"), thinned([OptimalNoise, Laplace], [1.0, 2.0]))
 def test_one_run_contradicts_half_of_the_noise(kind: type, epsilon: float) -> None:
     short = halved(kind)(epsilon, sensitivity=1.0)
     audit = audit_epsilon_one_run(short, LOW, HIGH, short.delta, 0.999, random_state=0)

@@ -11,6 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from tests.tiers import thinned
 
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.audit import likelihood_ratio_attack, own_class_score
@@ -54,8 +55,7 @@ def blind(fitted, X: np.ndarray) -> np.ndarray:
     return np.random.default_rng(fitted[1]).normal(size=len(X))
 
 
-@pytest.mark.parametrize("variant", ["online", "offline"])
-@pytest.mark.parametrize("n_shadows", [8, 64])
+@pytest.mark.parametrize(("variant", "n_shadows"), thinned(["online", "offline"], [8, 64]))
 def test_log_ratios_match_their_definition(variant: str, n_shadows: int) -> None:
     recorder = Recorder(leaky)
     attack = likelihood_ratio_attack(

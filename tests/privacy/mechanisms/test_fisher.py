@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from tests.tiers import thinned
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import Ball, Box, Event, FisherGaussian, domains
@@ -34,9 +35,7 @@ def far_from(sample: np.ndarray, expected: np.ndarray) -> float:
     return float(np.max(np.abs(sample.T @ sample / n - expected) / errors))
 
 
-@pytest.mark.parametrize("sampler", ["float", "hardened"])
-@pytest.mark.parametrize("Pi", WEIGHTS)
-@pytest.mark.parametrize("lam", [1e-4, 1.0, 50.0])
+@pytest.mark.parametrize(("sampler", "Pi", "lam"), thinned(["float", "hardened"], WEIGHTS, [1e-4, 1.0, 50.0]))
 def test_the_covariance_is_that_of_the_theorem_and_no_other(Pi: object, lam: float, sampler: str) -> None:
     if sampler == "hardened" and Pi is FULL:
         pytest.skip("hardened noise has independent columns")
@@ -74,9 +73,7 @@ def test_the_bounds_of_the_toy_example(lam: float, bound: float) -> None:
     assert fisher(lam).estimation_bound(2) == pytest.approx(bound)
 
 
-@pytest.mark.parametrize("Pi", WEIGHTS)
-@pytest.mark.parametrize("lam", [1e-3, 1.0])
-@pytest.mark.parametrize("width", [1.0, 0.2])
+@pytest.mark.parametrize(("Pi", "lam", "width"), thinned(WEIGHTS, [1e-3, 1.0], [1.0, 0.2]))
 def test_epsilon_is_exact_for_the_worst_pair_of_records(Pi: object, lam: float, width: float) -> None:
     """The largest distance over the corners of the box, in the metric of the covariance."""
     noise = fisher(lam, Pi, sensitivity=width)

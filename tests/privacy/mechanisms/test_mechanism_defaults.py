@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.tiers import thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import (
@@ -69,8 +70,7 @@ def test_a_domain_clips_and_a_number_is_the_callers_word(make) -> None:
     assert np.abs(far).max() < 1e5  # 1e6 was a 1 before the noise
 
 
-@pytest.mark.parametrize("kind", ENTRIES)
-@pytest.mark.parametrize("unit", ["record", "person"])
+@pytest.mark.parametrize(("kind", "unit"), thinned(ENTRIES, ["record", "person"]))
 def test_the_size_of_a_record_is_taken_from_the_data(kind, unit: str) -> None:
     options = {"unit": unit, "rows_per_person": 2 if unit == "person" else None}
     for domain in (Box(0, 1), 3.0, Ball(1.0)):
@@ -106,8 +106,10 @@ def test_domains_resolved_for_features_are_the_same_domains() -> None:
         Laplace(1.0, sensitivity=known).randomise(0.5)
 
 
-@pytest.mark.parametrize("sampler", ["hardened", "float"])
-@pytest.mark.parametrize("options", [{}, {"unit": "record"}, {"unit": "person", "rows_per_person": 3}])
+@pytest.mark.parametrize(
+    ("sampler", "options"),
+    thinned(["hardened", "float"], [{}, {"unit": "record"}, {"unit": "person", "rows_per_person": 3}]),
+)
 def test_optimal_noise_without_delta_is_laplace_noise(options: dict, sampler: str) -> None:
     """003 Remark 3: delta in [0, 1]; at 0 the atom is gone."""
     optimal = OptimalNoise(0.7, 0.0, Box(0, 2), sampler=sampler, **options).for_features(3)

@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from tests.tiers import thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import (
@@ -32,9 +33,7 @@ def make(kind, sensitivity, **options):
     return kind(0.5, 0.0 if kind is Laplace else 1e-3, sensitivity, **options)
 
 
-@every_sampler
-@every_kind
-@pytest.mark.parametrize("rows", [1, 2, 3, 10])
+@pytest.mark.parametrize(("sampler", "kind", "rows"), thinned(["float", "hardened"], KINDS, [1, 2, 3, 10]))
 def test_noise_for_a_person_is_that_of_so_many_records(kind, sampler: str, rows: int) -> None:
     """k times in the sum of absolute changes, the root of k in Euclidean length; never rounded down."""
     box = Box(0.1, 0.4, n_features=3)
@@ -54,8 +53,7 @@ def test_noise_for_a_person_is_that_of_so_many_records(kind, sampler: str, rows:
         assert promise.record == promise.person
 
 
-@every_sampler
-@every_kind
+@pytest.mark.parametrize(("sampler", "kind"), thinned(["float", "hardened"], KINDS))
 def test_the_lines_of_a_person_a_record_and_an_entry_agree(kind, sampler: str) -> None:
     """Losses grow from the entry to the record to the person, and from few rows to many."""
     box, p = Box([0, 0, 0], [1, 2, 3]), 3

@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.tiers import thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import calibration
@@ -100,8 +101,7 @@ def test_public_classes_without_records_are_kept() -> None:
 # --- guarantee --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [1, 7])
-@pytest.mark.parametrize("sigma", [0.3, 1.0, 2.2, 17.0])
+@pytest.mark.parametrize(("most", "sigma"), thinned([1, 7], [0.3, 1.0, 2.2, 17.0]))
 def test_one_record_makes_no_class_except_with_its_share_of_delta(sigma: float, most: int) -> None:
     delta, counts = 1e-3, np.arange(200.0)
     least = counts[common_classes(counts, sigma, delta, most)].min()

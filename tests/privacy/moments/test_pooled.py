@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.tiers import thinned
 
 from onefold.privacy import PrivateMoments
 from onefold.privacy.calibration import epsilon_of, mu_of
@@ -28,10 +29,10 @@ def spent(moments: PrivateMoments, neighbours: str, centre_share: float) -> floa
     return sum(float((bound / level[0]) ** 2) for bound, level in pairs) + centre_share * mu**2
 
 
-@pytest.mark.parametrize("neighbours", RELATIONS)
-@pytest.mark.parametrize("centre", ["private", None])
-@pytest.mark.parametrize("n", [30, 3000])
-@pytest.mark.parametrize("kind", ["class", "pooled", "auto"])
+@pytest.mark.parametrize(
+    ("neighbours", "centre", "n", "kind"),
+    thinned(RELATIONS, ["private", None], [30, 3000], ["class", "pooled", "auto"]),
+)
 def test_blocks_of_every_division_cost_the_budget_together(
     kind: Any, n: int, centre: Any, neighbours: Any
 ) -> None:

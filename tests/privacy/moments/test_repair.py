@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from tests.tiers import thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.moments import PrivateMoments
@@ -12,8 +13,7 @@ from onefold.privacy.moments._release import Noise
 from reference.clouds import cloud
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 10.0])
-@pytest.mark.parametrize("shrinkage", ["auto", 0.0, 0.5, 1.0])
+@pytest.mark.parametrize(("epsilon", "shrinkage"), thinned([0.01, 0.1, 1.0, 10.0], ["auto", 0.0, 0.5, 1.0]))
 def test_covariances_are_positive_definite_at_any_noise(epsilon: float, shrinkage: str | float) -> None:
     X, y = cloud(300, 8)
     model = PrivateMoments(epsilon, classes=range(3), random_state=0).fit(X, y)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.stats import chi2
+from tests.tiers import thinned
 from threadpoolctl import threadpool_limits
 
 from onefold import MomentClassifier, io
@@ -57,8 +58,7 @@ def test_noise_of_the_first_release_has_the_right_scale(relation: Any) -> None:
         assert not accepts(values, sigma * 3 / 2)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("kind", ["class", "pooled"])
+@pytest.mark.parametrize(("relation", "kind"), thinned(RELATIONS, ["class", "pooled"]))
 def test_noise_of_the_second_release_has_the_right_scale(kind: Any, relation: Any) -> None:
     X, y = cloud(60, 4, 3, seed=4)
     options = {"classes": range(3), "neighbours": relation, "second_moments": kind, "shares": SHARES}
@@ -83,9 +83,10 @@ def test_noise_of_the_second_release_has_the_right_scale(kind: Any, relation: An
         assert not accepts(values, sigma * 3 / 2)
 
 
-@pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("kind", ["class", "pooled", "auto"])
-@pytest.mark.parametrize("shares", [None, SHARES, (0.01, 0.01, 0.1, 0.8)])
+@pytest.mark.parametrize(
+    ("relation", "kind", "shares"),
+    thinned(RELATIONS, ["class", "pooled", "auto"], [None, SHARES, (0.01, 0.01, 0.1, 0.8)]),
+)
 def test_all_five_blocks_cost_the_budget_together(shares: Any, kind: Any, relation: Any) -> None:
     for centre in ("private", None):
         moments = PrivateMoments(
