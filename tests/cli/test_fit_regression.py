@@ -248,7 +248,7 @@ def test_pages_tell_the_error_beside_the_mean_and_show_no_folder(
         assert "always predicting the mean would be off by" in numbers["verdict"][0]
         assert "the file holds exact sums" in numbers["verdict"][-1]
         titles = [section["title"] for section in numbers["sections"]]
-        assert {"Error", "Observed and predicted", "How far predictions are off"} <= set(titles)
+        assert {"Error", "Observed and predicted"} <= set(titles)
         (error,) = [section["facts"] for section in numbers["sections"] if section["title"] == "Error"]
         assert error["R2"] > 0.85
         assert error["95 % interval of R2"][0] < error["R2"] < error["95 % interval of R2"][1]

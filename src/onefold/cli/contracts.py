@@ -286,32 +286,36 @@ def take(rows: Mapping[str, Parsed], which: Any) -> Rows:
     return {name: column[which] for name, column in rows.items()}
 
 
-def classes_of(schema: Schema, table: Table, *, strict: bool) -> tuple[Labels, Mask]:
-    """The class of each row that has one, and which rows have; ``strict`` refuses an undeclared class."""
+def answers_of(schema: Schema, table: Table) -> tuple[AnyArray, Mask]:
+    """The class or number of each row that has one, and which rows have; what is none is refused."""
     label = schema.label
     assert label is not None
     if label.name not in table:
         schema.labels(table)  # names the column that is near
-    codes, problems = label.read(table[label.name], tuple(schema.missing_values))
-    if strict:
-        label.refuse(
-            np.where(np.isin(problems, (UNREADABLE, UNDECLARED)), problems, 0), where=f"{table.path}: "
-        )
-    known: Mask = codes >= 0
-    return np.asarray(label.show(codes[known])), known
+    values, problems = label.read(table[label.name], tuple(schema.missing_values))
+    wrong = (UNREADABLE,) if schema.predicts_number else (UNREADABLE, UNDECLARED)
+    label.refuse(np.where(np.isin(problems, wrong), problems, 0), where=f"{table.path}: ")
+    known = ~no_value(values)
+    return np.asarray(values[known] if schema.predicts_number else label.show(values[known])), known
 
 
-def outputs_of(schema: Schema, table: Table, *, strict: bool) -> tuple[Floats, Mask]:
-    """The number of each row that has one, and which rows have; ``strict`` refuses what is no number."""
-    label = schema.label
-    assert label is not None
-    if label.name not in table:
-        schema.outputs(table)  # names the column that is near
-    numbers, problems = label.read(table[label.name], tuple(schema.missing_values))
-    if strict:
-        label.refuse(np.where(problems == UNREADABLE, problems, 0), where=f"{table.path}: ")
-    known: Mask = np.isfinite(numbers)
-    return np.asarray(numbers[known], dtype=np.float64), known
+def wants_numbers(args: argparse.Namespace) -> bool:
+    """Whether a number is to be predicted: by ``--task``, or because the schema declares one."""
+    if args.task is not None or args.schema is None:
+        return bool(args.task == "regression")
+    schema = Schema.load(args.schema)
+    label = schema.label if args.label is None else schema.field(args.label)
+    return label is not None and not label.is_category and label.type in ("number", "integer")
+
+
+def why_a_number(name: str, outputs: Floats) -> str:
+    """Why a label that nobody has declared is not taken for classes, and how to have classes."""
+    if np.any(outputs != np.rint(outputs)):
+        return f"{name!r} has fractions: it is predicted as a number (regression)"
+    return (
+        f"{name!r} has {len(np.unique(outputs))} different whole numbers: it is predicted as a number "
+        "(regression); --task classification takes them for classes"
+    )
 
 
 def about_classes(name: str, labels: Labels) -> list[str]:
@@ -421,23 +425,19 @@ def _listed(names: Sequence[str]) -> str:
     return f"column{'s' if len(names) > 1 else ''} {shown}{', ...' if len(names) > SHOWN_NAMES else ''}"
 
 
-def outputs_like(schema: Schema, table: Table, name: str) -> tuple[AnyArray, Mask]:
-    """True numbers in the column ``name`` and which rows have one."""
-    label = schema.label
-    assert label is not None
-    numbers, problems = label.read(table[name], _tokens(schema, label))
-    if np.any(problems == UNREADABLE):
-        raise InvalidInputError(f"{table.path}: label column {name!r} holds cells that are no numbers")
-    known: Mask = np.isfinite(numbers)
-    return np.asarray(numbers[known]), known
+def answers_like(schema: Schema, table: Table, name: str) -> tuple[AnyArray, Mask]:
+    """True classes or numbers in the column ``name`` and which rows have one.
 
-
-def labels_like(schema: Schema, table: Table, name: str) -> tuple[AnyArray, Mask]:
-    """True classes in the column ``name`` and which rows have one; classes the model lacks stay as texts."""
+    Classes that the model lacks stay as texts.
+    """
     label = schema.label
     assert label is not None
     tokens = _tokens(schema, label)
-    codes, _ = label.read(table[name], tokens)
+    codes, problems = label.read(table[name], tokens)
+    if schema.predicts_number:
+        if np.any(problems == UNREADABLE):
+            raise InvalidInputError(f"{table.path}: label column {name!r} holds cells that are no numbers")
+        return np.asarray(codes[np.isfinite(codes)]), np.isfinite(codes)
     values, missing = cells_of(table[name], tokens)
     present: Mask = ~missing
     if np.all(codes[present] >= 0):

@@ -85,12 +85,9 @@ def read_rows(
     label: str | None = None,
     identifier: str | None = None,
     quiet: bool = True,
-    numbers: bool = False,
 ) -> KnownRows:
-    """Read what a model knows of a table, by its schema or as numbers; say what was left out.
-
-    The label is a class, or a number if ``numbers``.
-    """
+    """Read what a model knows of a table, by its schema or as numbers; say what was left out."""
+    numbers = not hasattr(model, "classes_")
     keep = [name for name in (label, identifier) if name is not None]
     schema = getattr(model, "schema", None)
     if schema is None:
@@ -111,8 +108,7 @@ def read_rows(
         say(line, quiet)
     labels, with_label = None, np.ones(found.n_rows, dtype=np.bool_)
     if label is not None:
-        read = contracts.outputs_like if numbers else contracts.labels_like
-        labels, with_label = read(schema, found, label)
+        labels, with_label = contracts.answers_like(schema, found, label)
         if not len(labels):
             raise InvalidInputError(f"{path}: label column {label!r} is empty")
         if len(labels) < found.n_rows:

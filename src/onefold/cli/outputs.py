@@ -24,7 +24,7 @@ def check_writable(path: str, *inputs: str) -> None:
     if path == STANDARD_OUTPUT:
         return
     target = Path(path)
-    files = [file for name in inputs for file in _files(name)]
+    files = [file for name in inputs for file in files_of(name)]
     if any(target.exists() and Path(name).exists() and target.samefile(name) for name in files):
         raise InvalidInputError(f"{path}: is an input of this command, name another file for the result")
     if not target.parent.is_dir():
@@ -35,7 +35,7 @@ def check_writable(path: str, *inputs: str) -> None:
         raise InvalidInputError(f"{path}: permission denied")
 
 
-def _files(name: str) -> list[str]:
+def files_of(name: str) -> list[str]:
     """The files behind an input: those of an address are its SQLite database, and its statement."""
     return name.removeprefix("sqlite:///").split("#") if "://" in name else [name]
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray
+from onefold._base.arrays import AnyArray, Floats
 from onefold._base.progress import track
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, explaining, regression, reports
+from onefold.cli import contracts, reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
-from onefold.cli.explaining import BECAUSE
 from onefold.cli.models import KnownRows, load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError
-from onefold.models.reasons import ClassReasons, compared_with, explain
-from onefold.report.evaluation import Evaluation, evaluate
+from onefold.models.reasons import FEWEST_ROWS, compared_with, explain, explain_numbers
+from onefold.report.evaluation import Evaluation, NumberEvaluation, evaluate, evaluate_numbers
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
+LEVEL = 0.9  # of intervals
+SHOWN_REASONS = 5
+BECAUSE = "because"
 OWN_COLUMNS = (
     "prediction",
     BECAUSE,
@@ -60,7 +63,17 @@ def add_parser(commands: Any) -> None:
     flag(parser, "--probabilities --proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
-    explaining.add_explain(parser)
+    about = (
+        "say for the first N rows which columns decided, or moved a predicted number, in words, and write it "
+        "in a column because; a row is compared with others, those of DATA unless --against names a "
+        "file"
+    )
+    option(parser, "--explain N", about, shared.whole)
+    others = (
+        "table of rows that --explain compares with, in the columns of DATA; what is written tells whether "
+        "cells are high or low among them"
+    )
+    option(parser, "--against FILE", others)
     shared.add_output_options(parser)
     reports.add_report(parser)
     parser.set_defaults(run=run)
@@ -73,36 +86,37 @@ def run(args: argparse.Namespace) -> int:
     reports.check_report(args, out)
     if args.report is not None and args.label is None:
         raise InvalidInputError("--report needs --label COL: a page says how good the predictions are")
+    if args.explain is None and args.against is not None:
+        raise InvalidInputError("--against goes with --explain N")
     model, names = load_predictor(args.model, args.quiet)
-    if not hasattr(model, "classes_"):
-        _place_encoders(model, shared.encoders_of(args))
-        return regression.run_predict(args, out, model, names)
-    if args.level is not None:
-        raise InvalidInputError(f"{args.model}: this model predicts classes: leave out --level")
-    explaining.check_explain(args)
-    asked = [word for word in ("probabilities", "distances", "scores") if getattr(args, word)]
-    _check_outputs(args.model, model, asked)
+    asked = [word for word in METHODS if getattr(args, word)]
+    _check_outputs(args.model, model, asked, args.level)
     _place_encoders(model, shared.encoders_of(args))
     rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
+    level = LEVEL if args.level is None else args.level
     columns = {} if rows.ids is None else {args.id: rows.ids}
-    columns |= predictions(model, rows, asked, args.quiet)
-    found_why = _explained(args, model, names, rows)
-    if found_why:
-        columns[BECAUSE] = explaining.because(found_why, len(rows))
+    columns |= predictions(model, rows, asked, args.quiet, level)
+    why = list(map(str, _explained(args, model, names, rows)))
+    if why:
+        columns[BECAUSE] = np.array(why + [""] * (len(rows) - len(why)))
     write_columns(out, columns)
     result: dict[str, Any] = {"predictions": out, "rows": len(rows)}
-    if found_why:
-        result[BECAUSE] = [str(each) for each in found_why]
-    lines = [f"{len(rows)} rows predicted, written to {out}", *explaining.lines(found_why)]
+    result |= {} if hasattr(model, "classes_") else {"level": level}
+    result |= {BECAUSE: why} if why else {}
+    lines = [f"{len(rows)} rows predicted, written to {out}"]
+    if "low" in columns:
+        lines[0] += f"; low and high are intervals meant to hold {100 * level:g} % of the numbers"
+    lines += [f"row {number}: {each}" for number, each in enumerate(why[:SHOWN_REASONS], 1)]
     if rows.labels is not None:
-        found = measured(model, rows, columns["prediction"])
-        result |= {"accuracy": found.accuracy, "measures": found.to_dict()}
-        lines += found.words(f"{found.rows} rows", UNSEEN)
+        found = measured(model, rows, columns, level)
+        result |= {"accuracy": found.accuracy} if isinstance(found, Evaluation) else {}
+        result["measures"] = found.to_dict()
+        lines += found.words(f"{found.rows} rows", *([UNSEEN] if isinstance(found, Evaluation) else []))
         told = reports.not_covered(getattr(model, "guarantee_", None))
         lines += told.values()
         result |= told
         if args.report is not None:
-            lines.append(_report(args, model, rows, found, result))
+            lines.append(_report(args, model, rows, found, out))
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
@@ -113,37 +127,42 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _explained(
-    args: argparse.Namespace, model: Any, names: list[str] | None, rows: KnownRows
-) -> list[ClassReasons]:
-    """Which columns decided, for the first rows; nothing if nobody asked."""
-    explaining.check_explain(args, len(rows))
+def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, rows: KnownRows) -> list[Any]:
+    """Which columns decided, or moved the number, for the first rows; nothing if nobody asked."""
     if args.explain is None:
         return []
+    if args.against is None and len(rows) < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"--explain compares a row with others, and {args.data} has {len(rows)}: give at least "
+            f"{FEWEST_ROWS} rows with --against FILE"
+        )
     others = rows if args.against is None else read_rows(args.against, model, names, quiet=True)
     background = compared_with(others.rows)
+    one = explain if hasattr(model, "classes_") else explain_numbers
     numbers = range(min(args.explain, len(rows)))
     return [
         each
         for number in track(numbers, len(numbers), "explaining", show=False if args.quiet else None)
-        for each in explain(model, rows.block(number, number + 1), background, names=names)
+        for each in one(model, rows.block(number, number + 1), background, names=names)
     ]
 
 
 def _report(
-    args: argparse.Namespace, model: Any, rows: KnownRows, found: Evaluation, result: dict[str, Any]
+    args: argparse.Namespace, model: Any, rows: KnownRows, found: Evaluation | NumberEvaluation, out: str
 ) -> str:
-    # Beside a promise nothing tells which raw rows the accuracies come from.
-    private = getattr(model, "guarantee_", None) is not None
+    # Beside a promise nothing tells which raw rows the measures come from.
+    promise = getattr(model, "guarantee_", None)
+    private = promise is not None and promise.holds
     facts: dict[str, Any] = {
         "model": reports.file_name(args.model),
         "kind": type(model).__name__,
         "features": int(getattr(model, "n_features_in_", 0)) or None,
-        "classes": [str(label) for label in model.classes_],
         "rows predicted": len(rows),
     }
-    if not private and "predictions" in result:
-        facts["predictions"] = reports.file_name(result["predictions"])
+    if hasattr(model, "classes_"):
+        facts["classes"] = [str(label) for label in model.classes_]
+    if not private:
+        facts["predictions"] = reports.file_name(out)
     files = {"the model": args.model, "the rows": None if private else args.data}
     facts |= reports.facts_of({}, **files)
     assert rows.labels is not None
@@ -173,8 +192,13 @@ UNSEEN = "if the model was not fitted to these rows, and they are independent of
 METHODS = {"probabilities": "predict_proba", "distances": "distances", "scores": "matching_score"}
 
 
-def _check_outputs(path: str, model: Any, asked: list[str]) -> None:
+def _check_outputs(path: str, model: Any, asked: list[str], level: float | None) -> None:
     """Refuse what the model cannot say, before any row is read."""
+    if hasattr(model, "classes_"):
+        if level is not None:
+            raise InvalidInputError(f"{path}: this model predicts classes: leave out --level")
+    elif asked:
+        raise InvalidInputError(f"{path}: this model predicts numbers: leave out --{asked[0]}")
     for word in asked:
         if not hasattr(model, METHODS[word]):
             raise InvalidInputError(
@@ -201,38 +225,52 @@ def _place_encoders(model: Any, encoders: dict[str, str]) -> None:
         model.schema = schema.with_encoders(encoders)
 
 
-def predictions(model: Any, rows: KnownRows, asked: list[str], quiet: bool) -> dict[str, AnyArray]:
+def predictions(
+    model: Any, rows: KnownRows, asked: Sequence[str] = (), quiet: bool = True, level: float = LEVEL
+) -> dict[str, AnyArray]:
     """Columns of the result, computed in blocks of rows so that a bar can move."""
     starts = range(0, len(rows), BLOCK_ROWS)
     parts = [
-        _predicted(model, rows.block(start, start + BLOCK_ROWS), asked)
+        predicted(model, rows.block(start, start + BLOCK_ROWS), asked, level)
         for start in track(starts, len(starts), "predicting", show=False if quiet else None)
     ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-    return columns | ({"classes": np.asarray(model.classes_)} if len(columns) > 1 else {})
+    return columns | ({"classes": np.asarray(model.classes_)} if asked else {})
 
 
-def _predicted(model: Any, block: Any, asked: list[str]) -> dict[str, AnyArray]:
+def predicted(model: Any, block: Any, asked: Sequence[str], level: float) -> dict[str, AnyArray]:
+    """The class of each row and what was asked for, or its number and the ends of its interval."""
     columns = {"prediction": np.asarray(model.predict(block))}
-    if "probabilities" in asked:
-        columns["probability"] = model.predict_proba(block)
-    if "distances" in asked:
-        columns["distances"] = model.distances(block)
-    if "scores" in asked:
-        columns["scores"] = model.matching_score(block)
+    for word in asked:
+        columns["probability" if word == "probabilities" else word] = getattr(model, METHODS[word])(block)
+    if not hasattr(model, "classes_") and hasattr(model, "predict_interval"):
+        columns |= dict(zip(("low", "high"), model.predict_interval(block, level).T, strict=True))
     return columns
 
 
-def measured(model: Any, rows: KnownRows, predicted: AnyArray) -> Evaluation:
+def measured(
+    model: Any, rows: KnownRows, columns: dict[str, AnyArray], level: float = LEVEL
+) -> Evaluation | NumberEvaluation:
     """How good the predictions are."""
     assert rows.labels is not None
-    two = len(model.classes_) == 2 and hasattr(model, "decision_function")
-    scores = None
-    if two:
-        starts = range(0, len(rows), BLOCK_ROWS)
-        blocks = [model.decision_function(rows.block(start, start + BLOCK_ROWS)) for start in starts]
-        scores = np.concatenate(blocks)[rows.with_label]
     # Rows of one person are alike: the number of errors is then no binomial one.
     schema = getattr(model, "schema", None)
     independent = schema is None or schema.person is None
-    return evaluate(predicted[rows.with_label], rows.labels, scores=scores, bounded=independent)
+    if not hasattr(model, "classes_"):
+        truth = np.asarray(rows.labels, dtype=np.float64)
+        return measured_numbers(columns, truth, rows.with_label, level=level, bounded=independent)
+    scores = None
+    if len(model.classes_) == 2 and hasattr(model, "decision_function"):
+        starts = range(0, len(rows), BLOCK_ROWS)
+        blocks = [model.decision_function(rows.block(start, start + BLOCK_ROWS)) for start in starts]
+        scores = np.concatenate(blocks)[rows.with_label]
+    found = columns["prediction"][rows.with_label]
+    return evaluate(found, rows.labels, scores=scores, bounded=independent)
+
+
+def measured_numbers(
+    columns: dict[str, AnyArray], truth: Floats, known: AnyArray | slice = slice(None), **about: Any
+) -> NumberEvaluation:
+    """How good predictions are in the rows that are known, whose true numbers these are."""
+    ends = (columns["low"][known], columns["high"][known]) if "low" in columns else None
+    return evaluate_numbers(columns["prediction"][known], truth, ends=ends, **about)

@@ -188,7 +188,7 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     if label is None:
         raise InvalidInputError("name the column of classes in --data with --label COL")
     rows = read_rows(args.data, model, names, label=label, quiet=args.quiet)
-    found = measured(model, rows, predictions(model, rows, [], args.quiet)["prediction"])
+    found = measured(model, rows, predictions(model, rows, quiet=args.quiet))
     about = f"{found.rows} rows of known class"
     if getattr(model, "guarantee_", None) is None:  # beside a promise nothing tells which raw rows these are
         name = reports.file_name(args.data)

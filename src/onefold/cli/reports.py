@@ -15,13 +15,13 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.foreign import parse_json
 from onefold.cli.arguments import option
-from onefold.cli.outputs import check_writable
+from onefold.cli.outputs import check_writable, files_of
 from onefold.exceptions import InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
     from onefold.privacy import Guarantee
     from onefold.report import Display, PrivacyUtilityDisplay, Report
-    from onefold.report.evaluation import Evaluation
+    from onefold.report.evaluation import Evaluation, NumberEvaluation
 
 LARGEST_CARD = 2**20
 # Shown by other parts of the page, or of no use to a reader.
@@ -79,8 +79,8 @@ def _named(args: argparse.Namespace) -> Iterator[str]:
     for name, value in vars(args).items():
         for each in value if isinstance(value, list | tuple) else (value,):
             if isinstance(each, str) and name != "report":
-                path = str(getattr(each, "file", None) or each)  # the file of a database
-                yield from (f"{path}{end}" for end in (BESIDE if name == "out" else BESIDE[:1]))
+                ends = BESIDE if name == "out" else BESIDE[:1]
+                yield from (f"{path}{end}" for path in files_of(each) for end in ends)
 
 
 def _same(path: str, other: str) -> bool:
@@ -214,10 +214,18 @@ def _lines(text: Any) -> list[str]:
 
 
 def evidence(model: Any, rows: Any, labels: AnyArray) -> dict[str, Display]:
-    """Pictures of what a model says about rows of known class: whether it is sure, and how far they are."""
-    from onefold.report import CalibrationDisplay, FoldingDisplay
+    """Pictures of what a model says about rows of known class: whether it is sure, and how far they are.
+
+    Of numbers, those that were observed and predicted.
+    """
+    from onefold.report import CalibrationDisplay, FoldingDisplay, ObservedDisplay
 
     found: dict[str, Display] = {}
+    if not hasattr(model, "classes_"):
+        label = None if getattr(model, "schema", None) is None else model.schema.label
+        called = "number" if label is None else f"{label.name} ({label.unit})" if label.unit else label.name
+        predicted = np.asarray(model.predict(rows), dtype=np.float64)
+        return {"Observed and predicted": ObservedDisplay.from_predictions(labels, predicted, called)}
     classes = np.asarray(model.classes_)
     if hasattr(model, "predict_proba"):
         sure = np.asarray(model.predict_proba(rows))
@@ -241,12 +249,12 @@ def model_report(
     facts: Mapping[str, Any],
     *,
     model: Any = None,
-    evaluation: Evaluation | None = None,
+    evaluation: Evaluation | NumberEvaluation | None = None,
     shown: Mapping[str, Display] | None = None,
     estimated: Mapping[str, Any] | None = None,
     about: str = "rows that were held out",
 ) -> Report:
-    """The report of a classifier."""
+    """The report of a model."""
     from onefold.report.builders import TARGET, of_model
 
     page = of_model(

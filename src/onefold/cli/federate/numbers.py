@@ -11,10 +11,11 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, regression, reports
+from onefold.cli import contracts, reports
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
+from onefold.cli.predict import LEVEL, measured_numbers
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema, read_table
 
@@ -120,7 +121,7 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     if schema is None:
         raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
     table = read_table(args.data, schema=schema)
-    level = regression.LEVEL if args.level is None else args.level
+    level = LEVEL if args.level is None else args.level
     with busy(f"predicting {table.n_rows} rows", args.quiet):
         result = federation.predict_numbers(table, schema=schema, level=level)
     columns = {} if args.id is None else {args.id: read_table(args.data, columns=[args.id])[args.id]}
@@ -132,7 +133,7 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
         truth, known = schema.outputs(table, strict=False)
         if len(truth):
             alone = schema.person is None
-            found = regression.measured(columns, truth, known, level=level, bounded=alone)
+            found = measured_numbers(columns, truth, known, level=level, bounded=alone)
     told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}

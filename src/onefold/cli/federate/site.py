@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, regression, reports
+from onefold.cli import contracts, reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common, numbers, sources
@@ -597,7 +597,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
     reports.check_report(args)
-    if regression.is_wanted(args):
+    if contracts.wants_numbers(args):
         numbers.check_simulation(args)
         return numbers.run_simulation(args)
     if args.epsilon is not None or args.partition == "sorted":
