@@ -243,6 +243,7 @@ def test_simulate_compares_alone_federated_and_pooled(here: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.merge
 def test_site_waiting_for_its_server_stops_on_a_signal(here: Path, number: int) -> None:
     assert main([*FIT, "--ignore", "one"]) == 0
     arguments = [sys.executable, "-m", "onefold", "federate", "site", "--folder", "federation/sites/north"]

@@ -255,7 +255,7 @@ def start(here: Path) -> Iterator[Callable[..., Path]]:
             process.wait(PATIENCE)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_two_real_sites_with_one_schema_file_answer_and_a_third_is_told_where_it_differs(
     here: Path, start: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:

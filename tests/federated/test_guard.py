@@ -187,6 +187,7 @@ print(admitted)
 """
 
 
+@pytest.mark.merge
 def test_many_processes_together_get_no_more_than_the_total(tmp_path: Path) -> None:
     path = tmp_path / "counts.json"
     workers = [

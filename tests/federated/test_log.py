@@ -205,6 +205,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.merge
 def test_many_processes_write_one_chain(tmp_path: Path) -> None:
     path = tmp_path / "members.log"
     workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(path), f"site{i}"]) for i in range(3)]

@@ -10,11 +10,12 @@ pytest.importorskip("flwr")
 
 from simulation.stage import ready
 from simulation.world import run
+from tiers import later
 
-BLOCK = 25
+BLOCK = 10
 
 
-@pytest.mark.parametrize("start", range(0, 100, BLOCK))  # the next hundred: test_simulation_planted.py
+@pytest.mark.parametrize("start", later(range(0, 100, BLOCK), range(50)))
 def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
     with ready():
         for seed in range(start, start + BLOCK):

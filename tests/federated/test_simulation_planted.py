@@ -1,4 +1,4 @@
-"""The simulator finds faults that are planted, and none in seeds 100 to 199: cores share tests by file."""
+"""The simulator finds faults that are planted, and none in seeds 100 to 199."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from simulation.world import Failed, run
 BLOCK = 25
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("start", range(100, 200, BLOCK))
 def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
     with ready():

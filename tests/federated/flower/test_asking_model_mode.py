@@ -17,7 +17,7 @@ from onefold._base.archive import read_archive
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower.registry import Status
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")

@@ -336,6 +336,7 @@ def test_query_with_too_many_rows_for_one_message_is_too_large(north: SiteFolder
     assert code_of(site_app.answer(north, many, "me", lock)) is FailureCode.TOO_LARGE
 
 
+@pytest.mark.merge
 def test_new_run_finishes_the_evaluations_of_the_last_one(
     spool: Spool, lock: QueryKey, querier: Querier, sealed: dict[str, SealedAnswers], wait_for: Any
 ) -> None:

@@ -15,6 +15,8 @@ from onefold.federated.flower import Federation
 
 NAMES = ("north", "south", "west")
 
+pytestmark = pytest.mark.merge  # real processes and TLS
+
 
 def test_three_sites_over_tls_answer_as_one_process_would(federation: Any, tmp_path: Any) -> None:
     out = tmp_path / "predictions.npz"
@@ -73,7 +75,6 @@ def test_held_out_rows_are_hidden_in_the_query_and_not_in_the_result(federation:
     assert told["labels"] == expected.tolist()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_query_over_the_network_brings_probabilities_and_sets(
     federation: Any, tmp_path: Any, encrypted: bool

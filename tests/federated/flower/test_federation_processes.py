@@ -19,7 +19,7 @@ from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.processes import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 NAMES = ("north", "south")
 PATIENCE = 400.0

@@ -20,7 +20,7 @@ from onefold.federated.flower.processes import CONNECTION, command, make_environ
 from onefold.federated.guard import QueryGuard
 from onefold.federated.queriers import SigningKey
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 NAMES = ("north", "south", "west")
 HONEST = NAMES[:2]

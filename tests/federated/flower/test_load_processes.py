@@ -22,7 +22,7 @@ from onefold.exceptions import FederationError, ServerBusyError
 from onefold.federated.flower import Federation
 from onefold.federated.flower.processes import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 QUEUE = 4
 RESTARTS = "onefold_run_restarts_total"

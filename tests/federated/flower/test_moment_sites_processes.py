@@ -45,7 +45,7 @@ def content(made: Any, name: str) -> bytes:
     return found.content
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_sites_send_private_moments_once_and_the_server_answers_without_them(
     make_federation: Any, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from onefold.exceptions import FederationError
 from onefold.federated.flower import nodes
 from onefold.federated.flower.nodes import write_app
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 BROKEN = """
 from flwr.clientapp import ClientApp

@@ -19,7 +19,7 @@ from onefold.federated.flower.folders import QUEUE
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Query
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 NAMES = ("north", "south", "west")
 
@@ -53,6 +53,7 @@ def wait_for_a_query(federation: Any, wait_for: Any) -> None:
     time.sleep(8)
 
 
+@pytest.mark.nightly
 def test_a_thousand_single_queries_are_all_answered(federation: Any, wait_for: Any) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     queries = [Query(new_query_id(), row[None, :]) for row in rows]

@@ -24,7 +24,7 @@ from onefold.federated.flower.processes import (
 )
 from onefold.federated.flower.setup import make_authority, make_node_key
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 NAMES = ("north", "south", "west")
 QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}

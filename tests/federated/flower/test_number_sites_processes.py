@@ -38,7 +38,7 @@ def write(path: Path, n: int, seed: int) -> None:
         rows.writerows([*row, one] for row, one in zip(cells, cost, strict=True))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("options", "epsilon"), [(("--epsilon", 2, "--unit", "record"), 2.0), (("--send-plain-sums",), None)]
 )

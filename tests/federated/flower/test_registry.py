@@ -204,6 +204,7 @@ def test_damaged_registry_is_refused(registry: Registry, text: str) -> None:
         registry.members  # noqa: B018
 
 
+@pytest.mark.merge
 def test_two_processes_do_not_lose_changes_to_the_registry(registry: Registry) -> None:
     script = (
         "import sys; from pathlib import Path\n"

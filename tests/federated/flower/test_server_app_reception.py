@@ -35,6 +35,7 @@ from onefold.federated.messages import (
     Refusal,
 )
 from onefold.tables import Field, Schema
+from tiers import later
 
 
 @dataclass
@@ -256,7 +257,7 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", later(CHANGES, ["another model"]))
 def test_parcel_without_the_announced_model_is_refused_and_deleted(
     reception: Reception, post: Post, tmp_path: Path, change: str
 ) -> None:
@@ -288,6 +289,7 @@ def test_model_that_was_announced_is_kept_and_not_asked_for_again(
 
 
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
+@pytest.mark.merge
 def test_model_of_a_schema_is_kept_only_with_the_schema_that_was_announced(
     reception: Reception, post: Post, tmp_path: Path
 ) -> None:
