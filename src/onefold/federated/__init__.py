@@ -29,18 +29,10 @@ from onefold.federated.secret import (
 )
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.simulate import Simulation, simulate
-from onefold.federated.uncertainty import (
-    Calibration,
-    LabelUncertainty,
-    Uncertainty,
-    calibrate,
-    largest_p_values,
-    merge,
-)
+from onefold.federated.uncertainty import LabelUncertainty, Uncertainty
 
 __all__ = [
     "Agreement",
-    "Calibration",
     "EncryptedSum",
     "Forgotten",
     "GlobalClassifier",
@@ -68,9 +60,6 @@ __all__ = [
     "SumParties",
     "TableSum",
     "Uncertainty",
-    "calibrate",
-    "largest_p_values",
-    "merge",
     "release_moments",
     "simulate",
     "simulate_regression",

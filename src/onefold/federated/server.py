@@ -312,7 +312,7 @@ class GlobalClassifier:
         now = (state, self.rule, self.n_liars)
         if self._sure is None or self._sure[0] != now:
             rows, labels = self._calibration
-            self._sure = now, Uncertainty.of(self.measures(rows), labels, self.classes_)
+            self._sure = now, Uncertainty(self.measures(rows), labels, self.classes_)
         return self._sure[1]
 
     def predict_proba(self, X: Any) -> Array:

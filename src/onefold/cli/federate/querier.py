@@ -162,25 +162,20 @@ class Doubt:
 
     def columns(self, first: QueryResult, result: QueryResult, quiet: bool) -> dict[str, Any]:
         """Further columns of the result; ``first`` is what was answered about the labelled rows."""
+        from onefold.federated import LabelUncertainty, Uncertainty
+
         if first.answered != result.answered or list(first.classes) != list(result.classes):
             raise FederationError("not the same sites answered about --calibrate and about DATA: ask again")
         labels, known = self.table.labels, self.table.known
         rows = slice(None) if known is None else known
-        sure: Any
+        sure: LabelUncertainty | Uncertainty
         if result.encryption:
-            from onefold.federated import LabelUncertainty
-
-            sure, asked = (
-                LabelUncertainty(first.predictions[rows], labels, result.classes),
-                result.predictions,
-            )
-            n_rows = sure.n_rows
+            asked = result.predictions
+            sure = LabelUncertainty(first.predictions[rows], labels, result.classes)
         else:
-            from onefold.federated import Uncertainty
-
-            measured = [_measures(each)["measures"] for each in (first, result)]
-            sure, asked = Uncertainty.of(measured[0][rows], labels, result.classes), measured[1]
-            n_rows = sure.calibration.n_rows
+            asked = _measures(result)["measures"]
+            sure = Uncertainty(_measures(first)["measures"][rows], labels, result.classes)
+        n_rows = sure.n_rows
         left_out = len(labels) - n_rows
         more = f", {left_out} left out: their class is at no site" if left_out else ""
         say(f"calibrated on {count_of(n_rows, 'labelled row')}{more}", quiet)
