@@ -142,7 +142,7 @@ def _signed(text: bytes, arrays: bytes = b"") -> bytes:
     return content + hashlib.sha256(content).digest()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(json_values, json_values, st.binary(max_size=40))
 def test_garbage_with_a_right_checksum_is_refused(header, listing, content) -> None:
     for plain in (header, {"header": header, "arrays": listing}):
@@ -150,7 +150,7 @@ def test_garbage_with_a_right_checksum_is_refused(header, listing, content) -> N
             from_bytes(_signed(json.dumps(plain).encode(), content))
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(
     st.sampled_from(range(len(examples()))),
     st.data(),

@@ -59,7 +59,7 @@ def test_without_noise_the_sum_is_that_of_the_pooled_records() -> None:
         np.testing.assert_allclose(getattr(together, name), getattr(pooled, name), rtol=1e-12)
 
 
-@pytest.mark.parametrize("sampler", ["float", "hardened"])
+@pytest.mark.parametrize("sampler", [pytest.param("float", marks=pytest.mark.merge), "hardened"])
 def test_noise_of_the_sum_has_the_variance_of_one_release_times_the_sites(sampler: str) -> None:
     # Records of zeros: all that is released, but for the counts, is noise.
     n_owners, y = 5, np.arange(20) % 3

@@ -24,7 +24,7 @@ def joined(federation: MomentFederation, parts: list, groups: np.ndarray | None 
     return federation
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 2**31), n_sites=st.integers(1, 40), lift=st.sampled_from([None, 20]))
 def test_sum_does_not_depend_on_how_rows_are_spread(seed: int, n_sites: int, lift: int | None) -> None:
     rng = np.random.default_rng(seed)

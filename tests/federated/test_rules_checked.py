@@ -143,6 +143,7 @@ def test_server_names_the_sites_left_out(skewed) -> None:
         GlobalClassifier("median")
 
 
+@pytest.mark.merge
 def test_simulation_can_use_the_checked_rule() -> None:
     data = load("digits")
     options = {

@@ -436,6 +436,7 @@ def test_signed_query_waits_and_is_answered_where_it_was_approved(
         federation.query(X, querier=key, purpose="two\nlines")
 
 
+@pytest.mark.merge
 def test_signed_encrypted_query_and_signed_query_key_are_answered(
     federation: Federation, run: FakeRun, approving: list[Site], tmp_path: Path
 ) -> None:
@@ -478,6 +479,7 @@ def test_encrypted_query_predicts_the_closest_class(
         federation.query(X, encrypted=True, keys=federation.folder.root / "keys")
 
 
+@pytest.mark.merge
 def test_querier_elsewhere_makes_a_key_and_decrypts_the_file(
     federation: Federation, run: FakeRun, tmp_path: Path
 ) -> None:
@@ -499,6 +501,7 @@ def test_querier_elsewhere_makes_a_key_and_decrypts_the_file(
         make_query_key(tmp_path / "me.txt", 3, [0, 1], bound=1.0, keys=keys)
 
 
+@pytest.mark.merge
 def test_site_that_trusts_another_key_refuses_to_answer_encrypted(
     federation: Federation, run: FakeRun, fitted: tuple[Path, Any], tmp_path: Path
 ) -> None:

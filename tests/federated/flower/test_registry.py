@@ -177,15 +177,6 @@ def test_columns_without_names_are_not_compared(registry: Registry) -> None:
         assert registry.admit(name, profile(name, columns=columns)) is Status.MEMBER
 
 
-def test_registry_without_column_digests_is_read(registry: Registry) -> None:
-    registry.invite("north", "key")
-    registry.admit("north", profile("north"))
-    plain = json.loads(registry.folder.registry.read_text())
-    del plain["sites"]["north"]["profile"]["columns"]
-    registry.folder.registry.write_text(json.dumps(plain))
-    assert registry.members["north"].profile.columns is None
-
-
 def test_removed_site_loses_its_model(registry: Registry) -> None:
     registry.invite("north", "key")
     registry.admit("north", profile("north"))

@@ -271,6 +271,7 @@ def test_parcel_without_the_announced_model_is_refused_and_deleted(
 
 
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
+@pytest.mark.merge
 def test_model_that_was_announced_is_kept_and_not_asked_for_again(
     reception: Reception, post: Post, tmp_path: Path
 ) -> None:

@@ -102,8 +102,6 @@ def test_site_tells_rows_and_epsilon_only_if_allowed(site: SiteFolder) -> None:
     assert from_bytes(to_bytes(told)).budget == told.budget  # type: ignore[union-attr]
     site.ledger.write_text("damaged")
     assert facts_of(site).budget is None
-    Site(site.root).configure(tells_epsilon=False)
-    assert "tells_epsilon" not in site.settings_file.read_text()
 
 
 @pytest.mark.parametrize("bad", [{"onefold": "a\nb"}, {"budget": "x" * 600}, {"rows": -1}, {"rows": True}])
