@@ -9,8 +9,7 @@ from onefold import FoldingClassifier
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel, MomentFederation, release_moments, simulate
-from onefold.federated._changes import with_more_rows
-from onefold.federated._rows import GIVEN_BATCHES, PUBLIC_BATCHES
+from onefold.federated._rows import GIVEN_BATCHES, PUBLIC_BATCHES, with_more_rows
 from onefold.federated.messages import Profile, Query, check_guarantee, from_bytes, to_bytes, to_parts
 from onefold.io import to_bytes as model_bytes
 from onefold.privacy import (

@@ -77,7 +77,7 @@ def test_federation_of_one_site_equals_its_model(data, owners) -> None:
 
 
 def test_answers_may_be_added_instead_of_models(data, owners) -> None:
-    """Whether the server holds models, answers, or an array of all answers: the same decisions."""
+    """Whether the server holds models or answers: the same decisions."""
     classes = np.arange(10)
     expected = _federation(owners, *owners).predict(data.X_test)
     answers = {name: model.answers(data.X_test, classes) for name, model in owners.items()}
@@ -85,8 +85,6 @@ def test_answers_may_be_added_instead_of_models(data, owners) -> None:
     for name, array in answers.items():
         server.add(name, array)
     np.testing.assert_array_equal(server.predict(), expected)
-    stacked = np.stack(list(answers.values()))
-    np.testing.assert_array_equal(GlobalClassifier(classes=classes).predict_from_answers(stacked), expected)
     server.remove("east").add("east", owners["east"])
     np.testing.assert_array_equal(server.predict(data.X_test), expected)
 
@@ -160,7 +158,7 @@ def test_invalid_calls_are_refused(data, owners) -> None:
     with pytest.raises(InvalidInputError, match="no site takes part"):
         server.remove("north").predict(data.X_test)
     with pytest.raises(InvalidInputError, match="classes are unknown"):
-        server.predict_from_answers(np.zeros((1, 2, 10)))
+        server.classes_  # noqa: B018
     with pytest.raises(NotFittedError):
         server.add("new", LocalModel())
 
@@ -172,8 +170,6 @@ def test_answers_of_the_wrong_shape_or_value_are_refused() -> None:
         with pytest.raises(InvalidInputError):
             server.add("two", bad)
     assert server.clients == ("one",)
-    with pytest.raises(InvalidInputError, match="column per class"):
-        server.predict_from_answers(np.zeros((1, 2, 3)))
     server.add("two", [[0.1, 0.2]])
     with pytest.raises(InvalidInputError, match="different numbers"):
         server.predict()

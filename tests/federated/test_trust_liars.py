@@ -214,8 +214,6 @@ def test_server_applies_each_rule(federation) -> None:
         assert score < 0.2 if rule == "min" else score > 0.96
     with pytest.raises(InvalidInputError, match="learn_trust"):
         GlobalClassifier("weighted", classes).add("a", answers[0]).predict()
-    with pytest.raises(InvalidInputError, match="whose"):
-        GlobalClassifier("weighted", classes).predict_from_answers(answers)
     for call in (
         lambda: GlobalClassifier().learn_trust(None, [1]),
         lambda: GlobalClassifier().learn_trust([[1.0]], []),

@@ -1,13 +1,15 @@
-"""The rows a local model rests on (raw, noisy or fabricated), and how they are made of a site's own rows."""
+"""The rows a local model rests on (raw, noisy or fabricated): how they are made, leave, and come."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold._base.validation import check_parameters
@@ -16,17 +18,15 @@ from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.federated.contract import default_classifier, encoded_table
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
 from onefold.privacy import Guarantee, charge
+from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.contract import under_contract
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows, known_persons
 from onefold.tables import Schema
 
+NEW_ROWS = "no row that was added had been there before, forgotten or not: it would have noise twice"
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
 PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
-
-
-class RowChecks(ClassifierMixin, BaseEstimator):
-    """Holds the number of features and their names, which later rows must have too."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,27 +138,6 @@ def _narrow(labels: Labels) -> Labels:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """Rows, labels and persons that a site was given, without rows about nobody."""
-
-    rows: Any
-    labels: Any
-    person: Any = None
-    places: Index | None = None  # of the rows among those given; None for all
-    n_given: int = 0
-
-    def count(self, n_rows: int) -> int:
-        """How many rows were given, if ``n_rows`` of them are here."""
-        return n_rows if self.places is None else self.n_given
-
-    def numbered(self, rows: Rows) -> Rows:
-        """Rows with their numbers among those given."""
-        if self.places is None:
-            return rows
-        return replace(rows, numbers=self.places[rows.numbers], n_ever=self.n_given)
-
-
-@dataclass(frozen=True, eq=False)
 class Recipe:
     """How a model comes from rows: which classifier, and which noise. A PrivateClassifier brings both."""
 
@@ -167,13 +146,12 @@ class Recipe:
     fabricate: bool
     random_state: Any
     memory: StackMemory | None  # of machines, which the next fit may keep; None where rows are not kept
-    checks: RowChecks
     ledger: AnyLedger = None  # what noise is entered in before it is drawn
     schema: Schema | None = None  # by which tables become rows
 
     @classmethod
-    def of(cls, model: Any, fitted: Any = None) -> Recipe:
-        """The recipe of a LocalModel with these parameters; for rows like those of a fitted classifier."""
+    def of(cls, model: Any) -> Recipe:
+        """The recipe of a LocalModel with these parameters."""
         source, maker = model.estimator, None
         if not isinstance(source, PrivateClassifier):
             if model.label_mechanism is not None and model.mechanism is None:
@@ -190,29 +168,27 @@ class Recipe:
             maker = source.maker().set_params(ledger=None)  # the model is entered as a whole
         if maker is not None:
             check_parameters(maker)
-        checks, memory = RowChecks(), StackMemory() if model.keep_rows else None
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(fitted, name):
-                setattr(checks, name, getattr(fitted, name))
-        settings = (source.fabricate, source.random_state, memory, checks, ledger, model.schema)
-        return cls(classifier, maker, *settings)
+        memory = StackMemory() if model.keep_rows else None
+        return cls(classifier, maker, source.fabricate, source.random_state, memory, ledger, model.schema)
 
-    def given(self, X: Any, y: Any, person: Any) -> Given:
-        """Rows, labels and persons of what was given; a table is encoded as the schema declares."""
+    def given(self, X: Any, y: Any, person: Any) -> tuple[Any, Any, Any, Index | None]:
+        """Rows, labels, persons and which rows are about somebody (None: all) of what was given.
+
+        A table is encoded as the schema declares.
+        """
         schema = self.schema
         if schema is None:
             if y is None:
                 raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
-            return Given(X, y, person)
+            return X, y, person, None
         if self.maker is None:
-            return Given(*encoded_table(schema, X, y), person)
+            return *encoded_table(schema, X, y), person, None
         mechanism = self.maker.mechanism
         rows, labels = encoded_table(schema, X, y, mechanism)
         if person is not None or mechanism.rows_per_person is None or schema.person is None:
-            return Given(rows, labels, person)
+            return rows, labels, person, None
         persons = schema.persons(X)
-        kept = np.flatnonzero(known_persons(persons, len(persons)))  # a row about nobody counts for nobody
-        return Given(rows[kept], labels[kept], persons[kept], kept, len(persons))
+        return rows, labels, persons, np.flatnonzero(known_persons(persons, len(persons)))
 
     def promise(
         self, n_features: int, n_samples: int | None = None, batches: str | None = None
@@ -237,26 +213,27 @@ class Recipe:
         samples: Array,
         labels: Labels,
         person: Any = None,
+        known: Index | None = None,
         batches: str | None = None,
     ) -> tuple[Rows, Guarantee | None]:
         """Rows as the classifier may see them, each class in one batch yet, and their guarantee.
 
-        Where they belong to persons, without those above the number that a person may have. The ledger counts
-        the guarantee before any noise is drawn.
+        Where they belong to persons, without those above the number that a person may have and without those
+        about nobody. The ledger counts the guarantee before any noise is drawn.
         """
         if self.maker is None:
             if person is not None:
                 raise InvalidInputError("person needs a mechanism: without noise nobody is promised anything")
             return Rows.new(samples.copy(), labels.copy()), None
-        most, kept = self.maker.mechanism.rows_per_person, None
+        most, used = self.maker.mechanism.rows_per_person, np.arange(len(samples)) if known is None else known
         if person is not None or most is not None:
-            kept = kept_rows(person, most, len(samples), self.random_state)
-        used = slice(None) if kept is None else kept
-        guarantee = self.promise(samples.shape[1], len(samples[used]), batches)
+            whom = person if known is None else person[known]
+            used = used[kept_rows(whom, most, len(used), self.random_state)]
+        guarantee = self.promise(samples.shape[1], len(used), batches)
         if guarantee is not None and self.ledger is not None:
             charge(self.ledger, guarantee, "model of a site")
         rows = self._private(self.maker, samples[used], labels[used])
-        return rows if kept is None else replace(rows, numbers=kept, n_ever=len(samples)), guarantee
+        return replace(rows, numbers=used, n_ever=len(samples)), guarantee
 
     def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> Rows:
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
@@ -280,27 +257,28 @@ class Recipe:
                 values[mine] = self.maker.smooth_checked(rows.noisy[mine], rows.labels[mine])
         return replace(rows, values=values)
 
-    def unfitted(self) -> Any:
-        """A classifier to be fitted."""
-        copy = clone(self.classifier) if self.classifier is not None else self._default()
+    def unfitted(self, like: Any = None) -> Any:
+        """A classifier to be fitted, to columns of the same names as a fitted one."""
+        if self.classifier is not None:
+            copy = clone(self.classifier)
+        else:
+            copy = AutoencoderClassifier() if self.schema is None else default_classifier(self.schema)
         if getattr(copy, "schema", None) is not None:
             raise InvalidInputError("give the schema to the LocalModel, not to its classifier")
         if not hasattr(copy, "distances") or not hasattr(copy, "measure"):
             raise InvalidInputError(
                 "the estimator needs distances(X) and a measure, as onefold's classifiers have"
             )
+        if hasattr(like, "feature_names_in_"):
+            copy.feature_names_in_ = like.feature_names_in_
         return copy
 
-    def _default(self) -> Any:
-        return AutoencoderClassifier() if self.schema is None else default_classifier(self.schema)
-
-    def fit(self, rows: Rows, guarantee: Guarantee | None, estimator: Any = None) -> tuple[Any, Rows]:
-        """A classifier fitted to these rows, in their batches if they have any, and the rows in its batches.
+    def fit(self, rows: Rows, guarantee: Guarantee | None, estimator: Any) -> tuple[Any, Rows]:
+        """Fit a classifier to these rows, in their batches if they have any; the rows in its batches.
 
         Machines that would come out equal are taken from the memory.
         """
-        if estimator is None:
-            estimator = self.unfitted()
+        names = getattr(estimator, "feature_names_in_", None)
         if not isinstance(estimator, ClassModels):
             estimator.fit(rows.values, rows.labels)
         elif rows.partition is None:
@@ -310,11 +288,171 @@ class Recipe:
         else:
             estimator.fit_checked(rows.values, rows.labels, rows.batches, self.memory)
             rows = replace(rows, batches=estimator.batches_)
-        if hasattr(self.checks, "feature_names_in_"):
-            estimator.feature_names_in_ = self.checks.feature_names_in_
+        if names is not None:
+            estimator.feature_names_in_ = names
         if guarantee is not None:
             estimator.guarantee_ = guarantee
         return estimator, rows
+
+
+# --- rows that leave a fitted model and rows that come -----------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """What forgetting did.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows that are gone.
+    n_refitted : int
+        Machines that were fitted anew, the touched ones and those stacked with them.
+    n_kept : int
+        Machines that stayed as they were.
+    classes_gone : tuple
+        Labels of which no row is left.
+    exact : bool
+        The model is, to the last bit, one that never saw the rows, **and** the division into batches was not
+        chosen by looking at them. False when k-means had divided a touched class with these rows: the
+        machines are free of them, the borders between the machines are not.
+    partition : str
+        How the touched classes were divided: "contiguous", "kmeans", "single" or "given".
+
+    See Also
+    --------
+    LocalModel.forget : Returns it.
+
+    Examples
+    --------
+    >>> from onefold.federated import LocalModel
+    >>> X = [[0.0, 0.1], [0.1, 0.0], [0.9, 1.0], [1.0, 0.9]]
+    >>> done = LocalModel().fit(X, ["low", "low", "high", "high"]).forget([2, 3])
+    >>> done.n_rows, done.classes_gone, done.exact
+    (2, ('high',), True)
+    """
+
+    n_rows: int
+    n_refitted: int
+    n_kept: int
+    classes_gone: tuple[Any, ...]
+    exact: bool
+    partition: str
+
+
+def without_rows(
+    recipe: Recipe, fitted: Any, kept: Rows, positions: Index, division: str
+) -> tuple[Any, Rows, Forgotten]:
+    """Fit the classifier of the rows that are left; only machines that had one of the others are fitted anew.
+
+    ``division`` of the classes that lose rows: the "same" batches, divided "anew", or "whole" classes leave.
+    """
+    touched = np.unique(kept.labels[positions])
+    rest = kept.without(positions)
+    if not len(rest.values):
+        raise InvalidInputError("no row would be left: remove the site from the federation instead")
+    estimator, memory, exact = recipe.unfitted(fitted), recipe.memory, True
+    if rest.noisy is not None:
+        rest = divided(estimator, recipe.smoothed_again(rest, touched), touched)
+    elif division == "anew":
+        rest = divided(estimator, rest, touched)
+    elif division == "same":
+        exact = not set(touched.tolist()) & set(kept.clustered)
+    gone = tuple(label for label in touched.tolist() if not np.any(rest.labels == label))
+    estimator, rest = recipe.fit(rest, getattr(fitted, "guarantee_", None), estimator)
+    fitted, same = (0, 0) if memory is None else (memory.n_fitted, memory.n_kept)
+    done = Forgotten(len(positions), fitted, same, gone, exact, kept.partition or "single")
+    return estimator, rest, done
+
+
+def with_rows(
+    recipe: Recipe, fitted: Any, kept: Rows, more: Rows, guarantee: Guarantee | None
+) -> tuple[Any, Rows]:
+    """Fit the classifier of these rows and of further ones in batches of their own."""
+    estimator, touched = recipe.unfitted(fitted), np.unique(more.labels)
+    if kept.noisy is None:
+        joined = kept.with_more(divided(estimator, more, touched))
+    else:
+        joined = divided(estimator, recipe.smoothed_again(kept.with_more(more), touched), touched)
+    return recipe.fit(joined, guarantee, estimator)
+
+
+def divided(estimator: Any, rows: Rows, labels: Labels) -> Rows:
+    """Rows with these classes in the batches that the classifier divides them into."""
+    mine = np.flatnonzero(np.isin(rows.labels, labels))
+    if not isinstance(estimator, ClassModels) or not mine.size:
+        return rows
+    batches = rows.batches.copy()
+    batches[mine] = estimator.divide(rows.values, rows.labels, mine)
+    return rows.in_batches(batches, labels, estimator.partition)
+
+
+def with_more_rows(one: Guarantee, other: Guarantee) -> Guarantee:
+    """The guarantee of rows and of further ones, each with noise of its own.
+
+    A record is among the ones or the others, which is the caller's word. A person may be among both, so what
+    persons lose adds up.
+    """
+    found = one.join(other).provided(NEW_ROWS)
+    if one.person is None or other.person is None or found.person is None:
+        return found
+    rows = (one.rows_per_person or 0) + (other.rows_per_person or 0) or None
+    if one.mu is None or other.mu is None or found.mu is None:
+        epsilon, delta = (sum(pair) for pair in zip(one.person, other.person, strict=True))
+        return replace(found, person=(epsilon, min(1.0, delta)), rows_per_person=rows, mu=None)
+    mu, delta = math.nextafter(math.hypot(one.mu, other.mu), math.inf), found.person[1]
+    return replace(found, person=(epsilon_of(mu, delta), delta), rows_per_person=rows, mu=mu)
+
+
+# --- naming rows: by their numbers, or by identifiers that stay with their site ----------------------------
+
+
+def identifiers(ids: Sequence[Any], n_rows: int, present: Index | slice = slice(None)) -> AnyArray:
+    """Identifiers as an array; those of ``present`` rows must be distinct."""
+    found = np.asarray(ids)
+    if (
+        found.shape != (n_rows,)
+        or found.dtype.kind not in "OUSiu"
+        or len(set(found[present].tolist())) != len(found[present])
+    ):
+        raise InvalidInputError("ids must be distinct texts or whole numbers, one for each row")
+    return found
+
+
+def more_identifiers(
+    known: AnyArray | None,
+    present: Index,
+    ids: Sequence[Any] | None,
+    n_rows: int,
+    guarantee: Guarantee | None,
+) -> AnyArray | None:
+    """Identifiers of all rows that ever came; new ones must differ from those of rows that are there.
+
+    Under noise they must differ from all: a second noisy version of a row would double what it gives away.
+    """
+    if (ids is None) != (known is None):
+        raise InvalidInputError("rows are named by identifiers either always or never")
+    if ids is None or known is None:
+        return None
+    new = identifiers(ids, n_rows)
+    taken = known if guarantee is not None else known[present]
+    if set(taken.tolist()) & set(new.tolist()):
+        again = "had its noise already" if guarantee is not None else "is there already"
+        raise InvalidInputError(f"a row with one of these identifiers {again}")
+    return np.array([*known.tolist(), *new.tolist()])
+
+
+def positions_of(wanted: ArrayLike, present: AnyArray, what: str) -> Index:
+    """Where the wanted numbers or identifiers are; all must be there, each once."""
+    asked = np.asarray(wanted)
+    allowed = "iu" if present.dtype.kind in "iu" else "OUSiu"
+    if asked.ndim != 1 or asked.size == 0 or asked.dtype.kind not in allowed:
+        raise InvalidInputError(f"rows to forget must be a list of {what}, at least one")
+    places = {key: place for place, key in enumerate(present.tolist())}
+    keys = asked.tolist()
+    if len(set(keys)) != len(keys) or any(key not in places for key in keys):
+        raise InvalidInputError(f"rows to forget must be distinct {what} of rows that are still there")
+    return np.array([places[key] for key in keys], dtype=np.intp)
 
 
 def partition_of(estimator: Any) -> str:

@@ -13,21 +13,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
-from onefold._base.arrays import Array, Arrays, Index, Labels
+from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold._base.confined import try_confined
 from onefold._base.validation import check_rows
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
-from onefold.federated._changes import (
+from onefold.federated._rows import (
     Forgotten,
+    Recipe,
+    Rows,
     identifiers,
     more_identifiers,
+    partition_of,
     positions_of,
     with_more_rows,
     with_rows,
     without_rows,
 )
-from onefold.federated._rows import Recipe, Rows, partition_of
 from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
 from onefold.federated.joined import Agreement, JoinedSums, Offset, offset_of, squared_with
 from onefold.federated.log import MembershipLog
@@ -48,6 +50,7 @@ from onefold.tables import Schema
 
 __all__ = ["Forgotten", "LocalModel"]
 
+NOISE_UNKNOWN = "this model is private: load with like=LocalModel(...) to name its noise"
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
 LARGEST_MACHINE = 10_000
 
@@ -91,6 +94,10 @@ class LocalModel(BaseEstimator):
         The fitted classifier.
     classes_ : ndarray
         Labels this site has rows of, sorted.
+    n_features_in_ : int
+        Number of columns of the rows, as the classifier sees them.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if they had names.
     measure : str
         The measure in which answers are given.
     guarantee_ : Guarantee or None
@@ -206,20 +213,21 @@ class LocalModel(BaseEstimator):
             This model, fitted. A fit that fails leaves the earlier model as it was.
         """
         recipe = Recipe.of(self)
-        given = recipe.given(X, y, person)
-        private = recipe.maker is not None
-        samples, labels = check_rows(recipe.checks, given.rows, given.labels, declared_type=private)
-        n_rows = given.count(len(samples))
+        X, y, person, known = recipe.given(X, y, person)
+        private, columns = recipe.maker is not None, BaseEstimator()
+        samples, labels = check_rows(columns, X, y, declared_type=private)
+        n_rows = len(samples)
         names = None if ids is None else identifiers(ids, n_rows)
         numbers = None if batches is None else np.asarray(batches)
         if numbers is not None and (numbers.shape != (n_rows,) or numbers.dtype.kind not in "iu"):
             raise InvalidInputError("batches must be one whole number per row")
         chosen = None if numbers is None else "public" if batches_are_public else "given"
-        rows, guarantee = self._prepared(recipe, samples, labels, given.person, chosen)
-        rows = given.numbered(rows)
+        if self._must_be_private and not private:
+            raise InvalidInputError(NOISE_UNKNOWN)
+        rows, guarantee = recipe.prepare(samples, labels, person, known, chosen)
         if numbers is not None:
             rows = replace(rows, batches=numbers[rows.numbers].astype(np.intp), partition="given")
-        self._install(*recipe.fit(rows, guarantee))
+        self._install(*recipe.fit(rows, guarantee, recipe.unfitted(columns)))
         self._recipe, self._ids = recipe, names
         return self
 
@@ -372,25 +380,34 @@ class LocalModel(BaseEstimator):
         """
         kept, recipe = self._kept(), self._recipe
         private = recipe.maker is not None
-        given = recipe.given(X, y, person)
-        found = (given.rows, given.labels)
-        samples, labels = check_rows(recipe.checks, *found, reset=False, declared_type=private)
+        X, y, person, known = recipe.given(X, y, person)
+        samples, labels = check_rows(self, X, y, reset=False, declared_type=private)
         if (labels.dtype.kind in "OUS") != (kept.labels.dtype.kind in "OUS"):
             raise InvalidInputError("labels must be all texts or all numbers")
-        n_rows = given.count(len(samples))
-        names = more_identifiers(self._ids, kept.numbers, ids, n_rows, self.guarantee_)
-        if recipe.maker is not None and self.guarantee_ is None:
+        names = more_identifiers(self._ids, kept.numbers, ids, len(samples), self.guarantee_)
+        if private and self.guarantee_ is None:
             raise InvalidInputError("this model holds raw rows: noise on further ones would promise nothing")
-        more, guarantee = self._prepared(recipe, samples, labels, given.person)
-        more = given.numbered(more)
+        if self._must_be_private and not private:
+            raise InvalidInputError(NOISE_UNKNOWN)
+        more, guarantee = recipe.prepare(samples, labels, person, known)
         if guarantee is not None and self.guarantee_ is not None:
             guarantee = with_more_rows(self.guarantee_, guarantee)
-        self._install(*with_rows(recipe, kept, more, guarantee))
+        self._install(*with_rows(recipe, self.estimator_, kept, more, guarantee))
         self._ids = names
         if log is not None:
             new = set(more.labels.tolist()) - set(kept.labels.tolist())
             log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
         return self
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of columns of the rows, as the classifier sees them."""
+        return int(self._fitted().n_features_in_)
+
+    @property
+    def feature_names_in_(self) -> AnyArray:
+        """Names of the columns, if they had names."""
+        return np.asarray(self._fitted().feature_names_in_)
 
     @property
     def batches_(self) -> Index:
@@ -544,12 +561,11 @@ class LocalModel(BaseEstimator):
             The message.
         """
         guarantee = None if self.guarantee_ is None else self.guarantee_.to_dict()
-        n_features = int(self._fitted().n_features_in_)
         declared: dict[str, Any] = {}
         if self.schema_ is not None:
             declared["schema"] = self.schema_.digest
             declared["schema_fields"] = schema_fields(self.schema_.field_digests)
-        known = (plain_labels(self.classes_), self.measure, self.scale, n_features)
+        known = (plain_labels(self.classes_), self.measure, self.scale, self.n_features_in_)
         return Profile(site, *known, guarantee, self.digest(), **declared)
 
     def digest(self) -> str:
@@ -707,26 +723,14 @@ class LocalModel(BaseEstimator):
         model.schema = schema
         model.estimator_ = estimator
         model._must_be_private = model.guarantee_ is not None
-        model._recipe, model._ids = Recipe.of(model, estimator), None
+        model._recipe, model._ids = Recipe.of(model), None
         return model
-
-    def _prepared(
-        self,
-        recipe: Recipe,
-        samples: Array,
-        labels: Labels,
-        person: ArrayLike | None,
-        batches: str | None = None,
-    ) -> tuple[Rows, Guarantee | None]:
-        if recipe.maker is None and self._must_be_private:
-            raise InvalidInputError("this model is private: load with like=LocalModel(...) to name its noise")
-        return recipe.prepare(samples, labels, person, batches)
 
     def _drop(
         self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str
     ) -> Forgotten:
         division = "whole" if event == "class-removed" else "anew" if repartition else "same"
-        estimator, rows, done = without_rows(self._recipe, self._kept(), positions, self.guarantee_, division)
+        estimator, rows, done = without_rows(self._recipe, self._fitted(), self._kept(), positions, division)
         self._install(estimator, rows)
         if log is not None:
             log.append(event, site, rows=done.n_rows, exact=done.exact, partition=done.partition)

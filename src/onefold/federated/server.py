@@ -377,28 +377,6 @@ class GlobalClassifier:
         decisions = decide(self.measures(X))
         return np.asarray(self.classes_[decisions])
 
-    def predict_from_answers(self, answers: ArrayLike) -> Labels:
-        """Return the label of each query from answers collected elsewhere; added sites play no part.
-
-        The weighted rule is not possible here: it has to know which site gave which answers.
-
-        Parameters
-        ----------
-        answers : array-like of shape (Q, n, C)
-            Answers of Q sites.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            The labels.
-        """
-        values = check_answers(answers, 3)
-        if values.shape[2] != self.classes_.size:
-            raise InvalidInputError("answers must have one column per class")
-        if self.rule == "weighted":
-            raise InvalidInputError("the weighted rule needs to know whose answers they are: use combine")
-        return np.asarray(self.classes_[decide(combine(values, self.rule, self.n_liars, self._largest()))])
-
     def combine(
         self,
         answers: Mapping[str, Answers | Failure],

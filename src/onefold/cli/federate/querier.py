@@ -190,7 +190,7 @@ class Doubt:
                 )
             sets, names = sure.prediction_sets(asked, self.alpha), np.asarray(result.classes).astype(str)
             found["set"] = np.array([" | ".join(names[mine]) for mine in sets])
-            if not result.encryption:
+            if isinstance(sure, Uncertainty):
                 rate = max(0.01, 1 / (n_rows + 1)) if self.false_alarm is None else self.false_alarm
                 found["foreign"] = sure.is_foreign(asked, rate)
         return found
