@@ -8,7 +8,7 @@ from sklearn.svm import LinearSVC
 
 from benchmarks.data import Sizes
 from benchmarks.timing import Row, best
-from onefold import datasets
+from experiments.data import named
 from onefold.exceptions import InvalidInputError
 from onefold.release import RobustSVM
 
@@ -18,7 +18,7 @@ NAMES = {"hinge": "LinearSVC, hinge loss", "squared_hinge": "LinearSVC, its defa
 def census(quick: bool) -> tuple[np.ndarray, np.ndarray, str]:
     """All 48842 rows with columns in [0, 1], or a stand-in of the same shape."""
     try:
-        data = datasets.load("adult")
+        data = named.load("adult")
         X, y = np.vstack([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
         low, high = X.min(axis=0), X.max(axis=0)
         X, what = (X - low) / np.where(high > low, high - low, 1.0), "Adult rows"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onefold.datasets import load, names
+from experiments.data.named import load
+from onefold.datasets import names
 
 EXPERIMENTS = Path(__file__).resolve().parents[1] / "experiments"
 GROCERIES = "grocery_store_effnetlite0"

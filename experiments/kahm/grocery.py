@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
 
+from experiments.data import named
 from experiments.harness import Outcome, Table, main, note, parser, printed_in, timed
 from experiments.journal import Journal, add_resume
 from experiments.kahm.contenders import (
@@ -32,7 +33,6 @@ from experiments.kahm.contenders import (
     contenders,
     mean_auc,
 )
-from onefold import datasets
 from onefold.datasets import Dataset
 
 Entry = dict[str, Any]
@@ -79,7 +79,7 @@ class Result:
 
 def load(task: str, args: argparse.Namespace) -> Dataset:
     """The given division, the validation rows added to the training rows where the file holds them."""
-    data = datasets.load(f"{DATASET}:{task}", args.data_dir, dtype=np.float32)
+    data = named.load(f"{DATASET}:{task}", args.data_dir, dtype=np.float32)
     path = Path(args.data_dir or os.environ["ONEFOLD_DATA"]) / f"{DATASET}.npz"
     with np.load(path, allow_pickle=False) as arrays:
         X = np.vstack([data.X_train, arrays["X_val"].astype(np.float32)])

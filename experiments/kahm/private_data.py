@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import MinMaxScaler
 
+from experiments.data import named
 from experiments.kahm import grocery, mnist
 from onefold import datasets
 
@@ -75,7 +76,7 @@ def groceries(args: argparse.Namespace, seed: int) -> Division:
 
 def heart_rates(args: argparse.Namespace, seed: int) -> Division:
     """Thirty seconds of beats under cognitive load or at rest; half of every person's rows for training."""
-    datasets.load("cogload_rr:rr", args.data_dir)  # says what is wrong when there is no such file
+    named.load("cogload_rr:rr", args.data_dir)  # says what is wrong when there is no such file
     path = Path(args.data_dir or os.environ["ONEFOLD_DATA"]) / "cogload_rr.npz"
     with np.load(path, allow_pickle=False) as arrays:
         X = np.clip(arrays["rr_train"].astype(np.float64), SHORTEST, LONGEST)
@@ -131,7 +132,7 @@ class Recordings:
 
 def stress_recordings(args: argparse.Namespace) -> Recordings:
     """Half minutes of a wrist band and a breathing belt, 15 persons."""
-    datasets.load("wesad_features", args.data_dir)  # says what is wrong when there is no such file
+    named.load("wesad_features", args.data_dir)  # says what is wrong when there is no such file
     path = Path(args.data_dir or os.environ["ONEFOLD_DATA"]) / "wesad_features.npz"
     with np.load(path, allow_pickle=False) as arrays:
         names = [str(name) for name in arrays["feature_names"]]

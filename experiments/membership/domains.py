@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onefold import datasets
+from experiments.data import named
 from onefold.encoders import GradientHistograms
 
 Rows = NDArray[Any]
@@ -34,7 +34,7 @@ class Domain:
 @cache
 def digits(name: str, data_dir: str | None) -> Domain:
     """All pixels: MNIST in [0, 1], USPS in [-1, 1]."""
-    data = datasets.load(name, data_dir, dtype=np.float32)
+    data = named.load(name, data_dir, dtype=np.float32)
     y, y_test = (labels.astype(np.intp) for labels in (data.y_train, data.y_test))
     return Domain(data.X_train, y, data.X_test, y_test)
 
@@ -50,7 +50,7 @@ def encoded(name: str, data_dir: str | None) -> Domain:
 @cache
 def photographs(name: str, data_dir: str | None) -> tuple[Rows, Rows]:
     """Network features of a domain of Office and Caltech, rows of norm one."""
-    data = datasets.load(f"{OFFICE}:{name}", data_dir, dtype=np.float64)
+    data = named.load(f"{OFFICE}:{name}", data_dir, dtype=np.float64)
     X, y = np.vstack([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
     return X / np.linalg.norm(X, axis=1, keepdims=True), y.astype(np.intp)
 

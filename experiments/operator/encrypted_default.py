@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 
+from experiments.data import named
 from experiments.harness import Outcome, Table, main, note, parser
 from experiments.operator.data import Task, german_news, images, newsgroups
 from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM, datasets
@@ -57,7 +58,7 @@ def load_task(name: str, args: argparse.Namespace) -> Task:
     if name == IMAGES:
         return replace(images(args.data_dir, args.quick).first(6000, 3000), name=IMAGES)
     if name == USPS:
-        found = datasets.load("usps", args.data_dir, dtype=np.float32)
+        found = named.load("usps", args.data_dir, dtype=np.float32)
         X, y, X_test, y_test = found.X_train, found.y_train, found.X_test, found.y_test
     else:
         X, y = (load_digits if name == DIGITS else load_breast_cancer)(return_X_y=True)

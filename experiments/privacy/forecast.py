@@ -21,9 +21,9 @@ from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
 from experiments import harness
+from experiments.data import named
 from experiments.harness import Outcome, Table, note
 from experiments.tables.data import TABLES, Rows, declared
-from onefold import datasets
 from onefold.encoders import Encoder, GradientHistograms
 from onefold.fabrication import MomentClassifier
 from onefold.federated.declared import declared_moments
@@ -80,7 +80,7 @@ def of_table(table: Rows, seed: int) -> Task:
 
 def of_features(name: str, folder: str | None, seed: int, encoder: Encoder | None, most: int | None) -> Task:
     """Features of length one, as embeddings have it; without an encoder pixels in the declared range."""
-    data = datasets.load(name, folder)
+    data = named.load(name, folder)
     some = np.random.default_rng(seed).permutation(len(data.X_train))[:most]
     rows, queries = data.X_train[some], data.X_test[:N_TEST]
     if encoder is not None:

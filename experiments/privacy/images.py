@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import harness
+from experiments.data import named
 from experiments.harness import Outcome, Table, note, parser, timed
 from onefold import datasets
 from onefold.encoders import ContrastHistograms, Encoder, GradientHistograms, WhitenedHistograms
@@ -101,7 +102,7 @@ def methods(margin: int) -> list[tuple[str, str, Encoder, Method]]:
 def load(name: str, data_dir: str | None) -> datasets.Dataset:
     """A dataset; for Fashion-MNIST with a hint where to get it."""
     try:
-        return datasets.load(name, data_dir, dtype=np.float32)
+        return named.load(name, data_dir, dtype=np.float32)
     except InvalidInputError as error:
         if name != "fashion_mnist":
             raise

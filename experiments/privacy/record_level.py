@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments import harness, stored
+from experiments.data import named
 from experiments.harness import Outcome, Table, note, parser, timed
 from experiments.kahm import private
 from experiments.other_environment import python_of
 from experiments.privacy import peer
 from experiments.privacy.gradient_descent import PrivateGradientDescent
-from onefold import AutoencoderClassifier, WideKAHM, datasets
+from onefold import AutoencoderClassifier, WideKAHM
 from onefold.encoders import Encoder, GradientHistograms, RandomFeatures
 from onefold.fabrication.moments import MomentClassifier, MomentFabricator
 from onefold.privacy import Box, OptimalNoise, PrivateMoments
@@ -82,7 +83,7 @@ class Encoded:
 
 def load(name: str, args: argparse.Namespace) -> Encoded:
     """The dataset after its encoder, fewer records with ``--quick``."""
-    data = datasets.load(name, args.data_dir, dtype=np.float32)
+    data = named.load(name, args.data_dir, dtype=np.float32)
     train, test = (3000, 500) if args.quick else (len(data.X_train), len(data.X_test))
     labels, codes = np.unique(data.y_train, return_inverse=True)
     encoder = TASKS[name].encoder
@@ -230,7 +231,7 @@ def entry_rows(data: Encoded, args: argparse.Namespace) -> list[list[object]]:
     if data.name != "mnist":
         return []
     rows: list[list[object]] = []
-    pixels = datasets.load("mnist", args.data_dir, dtype=np.float32)
+    pixels = named.load("mnist", args.data_dir, dtype=np.float32)
     images = pixels.X_train[: len(data.X)]
     encoder = GradientHistograms((28, 28), margin=4).fit(images[:1])
     for epsilon in EPSILONS:

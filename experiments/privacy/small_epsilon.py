@@ -14,10 +14,11 @@ import sys
 import numpy as np
 
 from experiments import harness
+from experiments.data import named
 from experiments.harness import Outcome, Table, note, parser
 from experiments.privacy.gradient_descent import Floats, PrivateGradientDescent
 from experiments.privacy.record_level import DELTA, Encoded
-from onefold import MomentClassifier, datasets
+from onefold import MomentClassifier
 from onefold.encoders import GradientHistograms
 from onefold.privacy import PrivateMoments
 
@@ -34,7 +35,7 @@ CELLS: tuple[Cell, ...] = ((15, 20.0, 0.3), (20, 40.0, 0.2), (50, 20.0, 0.3), (5
 def load(name: str, args: argparse.Namespace) -> Encoded:
     """Unit-norm features of a dataset, fewer with ``--quick``."""
     source = "20newsgroups_use_multilingual" if name == "small text" else name
-    data = datasets.load(source, args.data_dir, dtype=np.float32)
+    data = named.load(source, args.data_dir, dtype=np.float32)
     X, X_test = data.X_train, data.X_test
     labels, y = np.unique(data.y_train, return_inverse=True)
     y_test = np.searchsorted(labels, data.y_test)

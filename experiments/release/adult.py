@@ -14,9 +14,9 @@ from functools import cache
 import numpy as np
 
 from experiments import harness
+from experiments.data import named
 from experiments.harness import Outcome
 from experiments.release import curves
-from onefold import datasets
 from onefold.privacy import Box
 from onefold.release import Curve, sweep
 
@@ -36,7 +36,7 @@ RANGES = {
 @cache
 def rows(data_dir: str | None) -> tuple[np.ndarray, ...]:
     """Both parts with every column in [0, 1]."""
-    data = datasets.load("adult", data_dir)
+    data = named.load("adult", data_dir)
     names = [str(name).replace("_", "-") for name in data.feature_names]
     low, high = np.array([RANGES.get(name, (0, 1)) for name in names], dtype=float).T
     train, test = (np.clip((X - low) / (high - low), 0, 1) for X in (data.X_train, data.X_test))

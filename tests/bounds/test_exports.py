@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from onefold import bounds
 
 
-@pytest.mark.parametrize("name", [name for name in bounds.__all__ if name.endswith("_bound")])
-def test_every_bound_names_its_derivation(name: str) -> None:
-    assert "Derivation" in getattr(bounds, name).__doc__
+def test_every_bound_names_its_derivation() -> None:
+    names = [name for name in bounds.__all__ if name.endswith("_bound")]
+    assert len(names) > 10
+    assert [name for name in names if "Derivation" not in getattr(bounds, name).__doc__] == []

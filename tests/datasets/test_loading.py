@@ -79,53 +79,11 @@ def test_mnist_is_flattened_and_divided_by_255(tmp_path: Path, monkeypatch: pyte
     assert (data.y_train[1] - data.y_train[0]) == -2  # bytes would say 254
 
 
-def test_usps_is_divided_by_its_scale_and_bytes_are_multiplied_by_theirs(tmp_path: Path) -> None:
+def test_bytes_are_multiplied_by_their_scale(tmp_path: Path) -> None:
     y = np.zeros(2, dtype=np.uint8)
-    stored = np.array([[-1000, 500], [250, 1000]], dtype=np.int16)
-    _save(tmp_path, "usps", X_train=stored, y_train=y, X_test=stored, y_test=y, scale=np.int32(1000))
-    np.testing.assert_array_equal(datasets.load("usps", tmp_path).X_train, [[-1.0, 0.5], [0.25, 1.0]])
     bytes_ = np.array([[0, 255], [10, 20]], dtype=np.uint8)
     _save(tmp_path, "features", X_train=bytes_, y_train=y, X_test=bytes_, y_test=y, scale=np.float32(0.5))
     np.testing.assert_array_equal(datasets.load("features", tmp_path).X_test, bytes_ * 0.5)
-
-
-def test_grocery_has_fine_and_coarse_labels(tmp_path: Path) -> None:
-    X = np.ones((2, 3), dtype=np.float16)
-    fine, coarse = np.array([7, 8], dtype=np.uint8), np.array([1, 1], dtype=np.uint8)
-    _save(
-        tmp_path,
-        "grocery_store_effnetlite0",
-        X_train=X,
-        X_test=X,
-        y_fine_train=fine,
-        y_fine_test=fine,
-        y_coarse_train=coarse,
-        y_coarse_test=coarse,
-    )
-    assert datasets.load("grocery_store_effnetlite0", tmp_path).y_train.tolist() == [7, 8]
-    assert datasets.load("grocery_store_effnetlite0:coarse", tmp_path).y_train.tolist() == [1, 1]
-    with pytest.raises(InvalidInputError, match="'fine'"):
-        datasets.load("grocery_store_effnetlite0:medium", tmp_path)
-
-
-def test_adult_has_numbers_then_one_column_per_category(tmp_path: Path) -> None:
-    _save(
-        tmp_path,
-        "adult",
-        num_cols=np.array(["age"]),
-        cat_cols=np.array(["sex"]),
-        levels_sex=np.array(["?", "f", "m"]),
-        num_train=np.array([[30], [40]], dtype=np.int32),
-        num_test=np.array([[50]], dtype=np.int32),
-        cat_train=np.array([[2], [0]], dtype=np.uint8),
-        cat_test=np.array([[1]], dtype=np.uint8),
-        y_train=np.array([0, 1], dtype=np.uint8),
-        y_test=np.array([1], dtype=np.uint8),
-    )
-    data = datasets.load("adult", tmp_path)
-    assert data.feature_names == ("age", "sex=?", "sex=f", "sex=m")
-    assert data.X_train.tolist() == [[30, 0, 0, 1], [40, 1, 0, 0]]
-    assert data.X_test.tolist() == [[50, 0, 1, 0]]
 
 
 def test_files_without_official_parts_are_divided(tmp_path: Path) -> None:
@@ -171,9 +129,6 @@ def test_pickles_and_damaged_files_are_refused_in_one_line(tmp_path: Path) -> No
         assert "\n" not in str(caught.value)
 
 
-def test_invalid_types_and_parts_are_refused(tmp_path: Path) -> None:
+def test_invalid_types_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="floating"):
         datasets.load("digits", dtype=np.int32)
-    _save(tmp_path, "usps", X=np.zeros((2, 2)))
-    with pytest.raises(InvalidInputError, match="no parts"):
-        datasets.load("usps:left", tmp_path)

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.datasets import loading, splitting, train_test_split
+from onefold.datasets import train_test_split
 from onefold.exceptions import InvalidInputError
-
-
-@pytest.mark.parametrize("module", [loading, splitting], ids=lambda module: module.__name__)
-def test_docstring_examples_run(module) -> None:
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 @given(

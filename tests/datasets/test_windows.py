@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onefold.datasets import artefacts, rr_windows, windows
+from onefold.datasets import artefacts, rr_windows
 from onefold.exceptions import InvalidInputError
 
 
@@ -19,12 +17,6 @@ def heart(n_beats: int, seed: int = 0, drift: float = 0.0) -> np.ndarray:
     beats = np.arange(n_beats)
     breathing = 0.03 * np.sin(2 * np.pi * beats / 5)
     return 0.8 + breathing + drift * beats / n_beats + 0.01 * rng.normal(size=n_beats)
-
-
-def test_docstring_examples_run() -> None:
-    result = doctest.testmod(windows)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_missed_and_extra_beats_are_marked_and_no_others() -> None:

@@ -89,7 +89,7 @@ def test_rows_of_several_blocks_are_encoded_alike(
     encoder: Any, images: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = encoder.fit_transform(images)
-    monkeypatch.setattr("onefold.encoders._encoder.BLOCK_VALUES", 120 * 7)
+    monkeypatch.setattr("onefold.encoders.base.BLOCK_VALUES", 120 * 7)
     np.testing.assert_allclose(encoder.transform(images), whole, rtol=1e-9, atol=1e-12)
 
 

@@ -12,8 +12,8 @@ from onefold.encoders import (
     LowFrequencyDCT,
     RandomFeatures,
     WhitenedHistograms,
-    gradients,
 )
+from onefold.encoders.images import _shapes
 
 
 def literal_histogram(image, cells, orientations, signed, margin):
@@ -160,7 +160,7 @@ def test_gradient_histograms_tell_digits_apart() -> None:
 
 def images_of_shapes() -> np.ndarray:
     """Random images that the encoder has not drawn: another seed."""
-    return gradients._shapes((20, 20, 1), 0, np.random.default_rng(5))
+    return _shapes((20, 20, 1), 0, np.random.default_rng(5))
 
 
 def spread(rows: np.ndarray) -> float:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from onefold._base import onnx_map
 from onefold.encoders import OnnxEncoder, SentenceEncoder, condition, description, learns
+from onefold.encoders import onnx as onnx_map
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.fabrication import MomentClassifier
 from onnx_models import WORDS, image_model, row_model, sentence_folder, text_model, tokenizer
@@ -226,10 +226,10 @@ def test_fitting_again_takes_the_file_that_is_there_now(folder: Path) -> None:
 
 
 def test_a_copy_notices_that_its_file_is_another_one(folder: Path) -> None:
-    encoder = copy.deepcopy(SentenceEncoder(folder).fit(TEXTS))
+    sent = pickle.dumps(SentenceEncoder(folder).fit(TEXTS))
     text_model(folder / "onnx/model.onnx", seed=5)
     with pytest.raises(InvalidInputError, match="no longer what it was"):
-        encoder.transform(TEXTS)
+        pickle.loads(sent)  # noqa: S301
 
 
 def test_it_learns_nothing_here_but_was_trained_elsewhere(folder: Path, tmp_path: Path) -> None:
@@ -280,25 +280,64 @@ def test_a_file_that_cannot_be_used_is_refused_in_one_line(
     assert "\n" not in str(caught.value)
 
 
-def test_external_data_is_found_inside_branches_too(tmp_path: Path) -> None:
-    from onnx import TensorProto, helper
-
-    hidden = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[1], data_location=TensorProto.EXTERNAL)
-    branch = helper.make_graph([helper.make_node("Constant", [], ["y"], value=hidden)], "then", [], [])
-    node = helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)
-    model = helper.make_model(helper.make_graph([node], "g", [], []))
-    assert onnx_map.has_external_data(model.SerializeToString())
-    assert not onnx_map.has_external_data(row_model(tmp_path / "rows.onnx").read_bytes())
+def field(number: int, content: bytes, length: bytes | None = None) -> bytes:
+    """A part of a protobuf message, with its length in as few bytes as it takes, or as told."""
+    size, spelt = len(content), b""
+    while size > 127:
+        spelt, size = spelt + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + (length or spelt + bytes([size])) + content
 
 
-def test_looking_for_external_data_ends_whatever_the_bytes(tmp_path: Path) -> None:
-    content = row_model(tmp_path / "rows.onnx").read_bytes()
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        damaged = np.frombuffer(content, np.uint8).copy()
-        damaged[rng.integers(0, len(damaged), 3)] = rng.integers(0, 256, 3)
-        with suppress(ValueError, IndexError):
-            assert onnx_map.has_external_data(damaged.tobytes()) in (False, True)
+def _in_initializer(tensor: bytes) -> bytes:
+    matmul = field(1, field(1, b"rows") + field(1, b"weights") + field(2, b"out") + field(4, b"MatMul"))
+    return matmul + field(5, tensor)
+
+
+def _in_constant(tensor: bytes) -> bytes:
+    value = field(5, field(1, b"value") + field(5, tensor) + b"\xa0\x01\x04")
+    constant = field(1, field(2, b"weights") + field(4, b"Constant") + value)
+    return constant + _in_initializer(b"").split(b"\x2a\x00")[0]
+
+
+@pytest.mark.parametrize("length", [b"\x08", b"\x88\x00", b"\x88\x80\x80\x00"])
+@pytest.mark.parametrize("place", [_in_initializer, _in_constant])
+def test_weights_that_the_runtime_would_fetch_from_another_file_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Callable[[bytes], bytes], length: bytes
+) -> None:
+    """However the file spells where they are: the runtime itself follows them, so somebody must refuse."""
+    import onnxruntime
+
+    monkeypatch.chdir(tmp_path)
+    weights = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    (tmp_path / "numbers").write_bytes(weights.tobytes())
+    shape = {"rows": b"\x0a\x02\x08\x01\x0a\x02\x08\x05", "out": b"\x0a\x02\x08\x01\x0a\x02\x08\x03"}
+    ends = {
+        name: field(1, name.encode()) + field(2, field(1, b"\x08\x01" + field(2, sizes)))
+        for name, sizes in shape.items()
+    }
+    where = field(13, field(1, b"location", length) + field(2, b"numbers"))
+    tensor = b"\x08\x05\x08\x03\x10\x01" + field(8, b"weights") + where + b"\x70\x01"
+    graph = place(tensor) + field(2, b"g") + field(11, ends["rows"]) + field(12, ends["out"])
+    content = b"\x08\x09" + field(7, graph) + field(8, b"\x0a\x00\x10\x12")
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    found = session.run(None, {"rows": np.ones((1, 5), np.float32)})[0]
+    np.testing.assert_allclose(found[0], weights.sum(axis=0), rtol=1e-5)  # it is there, and was followed
+    (tmp_path / "model.onnx").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"^model.onnx: its weights are in another file"):
+        OnnxEncoder("model.onnx").fit(np.zeros((1, 5)))
+
+
+def test_model_in_the_own_format_of_the_runtime_is_refused(tmp_path: Path) -> None:
+    import onnxruntime
+
+    path, other = row_model(tmp_path / "rows.onnx"), tmp_path / "rows.ort"
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(other)
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    assert onnxruntime.InferenceSession(other.read_bytes(), providers=["CPUExecutionProvider"])
+    with pytest.raises(InvalidInputError, match="not an ONNX file"):
+        OnnxEncoder(other).fit(np.zeros((1, 5)))
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

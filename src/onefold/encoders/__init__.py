@@ -5,9 +5,13 @@ zero) or at most one, which is the domain that :class:`onefold.privacy.PrivateMo
 users bring were trained somewhere: they cost no budget only if that was not on the protected records.
 """
 
-from onefold.encoders._encoder import Encoder, condition, description, learns
-from onefold.encoders.cosine import LowFrequencyDCT
-from onefold.encoders.gradients import ContrastHistograms, GradientHistograms, WhitenedHistograms
+from onefold.encoders.base import Encoder, condition, description, learns
+from onefold.encoders.images import (
+    ContrastHistograms,
+    GradientHistograms,
+    LowFrequencyDCT,
+    WhitenedHistograms,
+)
 from onefold.encoders.onnx import OnnxEncoder, SentenceEncoder
 from onefold.encoders.projections import FourierLift, RandomFeatures
 

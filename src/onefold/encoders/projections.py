@@ -9,7 +9,7 @@ import numpy as np
 from onefold._base.arrays import Array, Floats
 from onefold._base.fixed_point import DIGITS, shortened
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameters
-from onefold.encoders._encoder import Encoder, by_itself
+from onefold.encoders.base import Encoder, by_itself
 
 __all__ = ["FourierLift", "RandomFeatures", "fitted_lift"]
 

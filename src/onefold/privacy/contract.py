@@ -15,13 +15,13 @@ import numpy as np
 from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Floats, Index, Labels, column_array
+from onefold.encoders.base import TRAINED
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.domains import Changes, Domain
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.persons import known_persons
 from onefold.privacy.terms import root, round_up
 from onefold.tables import Field, Schema
-from onefold.tables.encoded import TRAINED
 from onefold.tables.fields import ONE_HOT
 
 __all__ = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold._base.arrays import Floats, Mask
-from onefold._base.onnx_map import (
+from onefold.encoders.onnx import (
     WIDEST,
     MapFiles,
     MapSettings,
@@ -23,10 +23,7 @@ from onefold._base.onnx_map import (
 )
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["TRAINED", "CellEncoder"]
-
-# What guarantees of rows behind an encoder take for granted.
-TRAINED = "no encoder was trained on these records"
+__all__ = ["CellEncoder"]
 
 CELL_KINDS = ("text", "image")
 DIGEST = re.compile("[0-9a-f]{64}")

@@ -140,9 +140,7 @@ class Field:
     def __post_init__(self) -> None:
         if self.type == "boolean" and not self.levels:
             object.__setattr__(self, "levels", (False, True))
-        if hasattr(self.encoder, "cell_encoder"):
-            given: Any = self.encoder
-            object.__setattr__(self, "encoder", given.cell_encoder())
+        object.__setattr__(self, "encoder", _of_column(self.encoder))
         wrong = objection(self)
         if wrong:
             raise InvalidInputError(f"field {self.name!r}: {wrong}")
@@ -370,7 +368,7 @@ class Field:
         Field
             A new field, which keeps its mark: nothing but the encoder is said by naming one.
         """
-        given = place.cell_encoder() if hasattr(place, "cell_encoder") else place
+        given = _of_column(place)
         if self.encoder is None:
             if self.role in ("label", "person"):
                 raise InvalidInputError(f"column {self.name!r} is the {self.role}: it takes no encoder")
@@ -613,6 +611,11 @@ class Field:
             JSON values.
         """
         return field_contract(self)
+
+
+def _of_column(given: Any) -> Any:
+    """The encoder of a column, if a loaded encoder of texts or images is given; else what is given."""
+    return CellEncoder.of_map(given.loaded_map()) if hasattr(given, "loaded_map") else given
 
 
 def _shown(level: Any) -> str:

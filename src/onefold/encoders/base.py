@@ -10,11 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import Whole, check_parameter, check_rows
-from onefold.exceptions import InvalidInputError
-from onefold.tables.encoded import TRAINED
+from onefold._base.validation import check_rows
 
-ImageShape = tuple[int, ...]
+# What guarantees of rows behind an encoder take for granted.
+TRAINED = "no encoder was trained on these records"
 
 # Rows encoded at once: a block of intermediate values stays within a few megabytes.
 BLOCK_VALUES = 400_000
@@ -153,27 +152,6 @@ def unit_rows(rows: Array) -> Array:
     scaled = rows / np.where(largest > 0.0, largest, 1.0).astype(rows.dtype)
     norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))[:, None]
     return np.asarray(scaled / np.where(norms > 0.0, norms, 1.0).astype(rows.dtype))
-
-
-def as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
-    """Return height, width and channels of the images held by rows of this length."""
-    if image_shape is None:
-        return 1, n_features, 1
-    try:
-        sizes = tuple(image_shape)
-    except TypeError:
-        sizes = ()
-    if len(sizes) not in (2, 3):
-        raise InvalidInputError("image_shape must be (height, width) or (height, width, channels)")
-    for size in sizes:
-        check_parameter("every part of image_shape", size, Whole(1))
-    height, width, channels = (*sizes, 1)[:3]
-    if height * width * channels != n_features:
-        given = " x ".join(str(size) for size in sizes)
-        raise InvalidInputError(
-            f"X has {n_features} features, but images of {given} have {height * width * channels}"
-        )
-    return int(height), int(width), int(channels)
 
 
 def learns(encoder: Any) -> bool:

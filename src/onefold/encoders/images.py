@@ -1,22 +1,26 @@
-"""Histograms of oriented gradients: the directions of the edges in each part of an image.
+"""Fixed maps of images: the directions of the edges in each part, and the lowest cosine frequencies.
 
-They come as they are, each in proportion to what is around it, or whitened by the covariance that they have
-on random images which anyone can draw.
+Histograms of directions come as they are, each in proportion to what is around it, or whitened by the
+covariance that they have on random images which anyone can draw.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Flag, Number, Whole, check_parameter, check_parameters
-from onefold.encoders._encoder import Encoder, ImageShape, as_image_shape, by_itself, unit_rows
+from onefold.encoders.base import Encoder, by_itself, unit_rows
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["ContrastHistograms", "GradientHistograms", "WhitenedHistograms"]
+__all__ = ["ContrastHistograms", "GradientHistograms", "LowFrequencyDCT", "WhitenedHistograms"]
 
-CONSTRAINTS: dict[str, Entry] = {
+ImageShape = tuple[int, ...]
+
+COSINES: dict[str, Entry] = {"n_coefficients": Whole(1), "constant": Flag()}
+HISTOGRAMS: dict[str, Entry] = {
     "n_orientations": Whole(1),
     "signed": Flag(),
     "margin": Whole(0),
@@ -24,6 +28,27 @@ CONSTRAINTS: dict[str, Entry] = {
 }
 # Random images that whitening is computed from: blocks, images of a block, shapes on each, pixels per cell.
 N_BLOCKS, N_DRAWN, N_SHAPES, PIXELS_PER_CELL = 4, 500, 8, 4
+
+
+def _as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
+    """Return height, width and channels of the images held by rows of this length."""
+    if image_shape is None:
+        return 1, n_features, 1
+    try:
+        sizes = tuple(image_shape)
+    except TypeError:
+        sizes = ()
+    if len(sizes) not in (2, 3):
+        raise InvalidInputError("image_shape must be (height, width) or (height, width, channels)")
+    for size in sizes:
+        check_parameter("every part of image_shape", size, Whole(1))
+    height, width, channels = (*sizes, 1)[:3]
+    if height * width * channels != n_features:
+        given = " x ".join(str(size) for size in sizes)
+        raise InvalidInputError(
+            f"X has {n_features} features, but images of {given} have {height * width * channels}"
+        )
+    return int(height), int(width), int(channels)
 
 
 class GradientHistograms(Encoder):
@@ -102,13 +127,13 @@ class GradientHistograms(Encoder):
         self.power = power
 
     def _prepare(self, n_features: int) -> int:
-        check_parameters(self, CONSTRAINTS)
+        check_parameters(self, HISTOGRAMS)
         cells = self.n_cells if isinstance(self.n_cells, (tuple, list)) else (self.n_cells, self.n_cells)
         if len(cells) != 2:
             raise InvalidInputError("n_cells must be a whole number or two: cells down and across")
         for count in cells:
             check_parameter("n_cells", count, Whole(1))
-        self._shape = as_image_shape(self.image_shape, n_features)
+        self._shape = _as_image_shape(self.image_shape, n_features)
         down, across = (
             _windows(size, count, int(self.margin))
             for size, count in zip(self._shape[:2], cells, strict=True)
@@ -435,3 +460,75 @@ def _windows(size: int, count: int, margin: int) -> Array:
     count = min(count, length)
     centres = margin + (np.arange(count) + 0.5) * length / count - 0.5
     return np.maximum(1.0 - np.abs(np.arange(size) - centres[:, None]) * count / length, 0.0)
+
+
+class LowFrequencyDCT(Encoder):
+    """The lowest coefficients of the two-dimensional discrete cosine transform (type II, orthonormal).
+
+    Parameters
+    ----------
+    image_shape : tuple of int or None, default=None
+        (height, width) or (height, width, channels) of the image that a row holds, in C order. None takes
+        every row as an image one pixel high: a signal.
+    n_coefficients : int, default=64
+        Coefficients kept per channel, those of the lowest frequencies first; at most as many as there are
+        pixels.
+    constant : bool, default=True
+        Whether to keep the coefficient of the constant wave, the mean brightness.
+
+    Attributes
+    ----------
+    entry_span : float
+        Largest difference between two values of an encoded entry.
+    n_features_in_ : int
+        Number of features of the rows.
+
+    See Also
+    --------
+    GradientHistograms : Histograms of gradient directions.
+
+    Notes
+    -----
+    The map depends on nothing but its parameters. Rows have norm one; an image of zeros gives zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onefold.encoders import LowFrequencyDCT
+    >>> images = np.random.default_rng(0).random((3, 28 * 28))
+    >>> LowFrequencyDCT((28, 28), 100).fit_transform(images).shape
+    (3, 100)
+    """
+
+    def __init__(
+        self, image_shape: ImageShape | None = None, n_coefficients: int = 64, *, constant: bool = True
+    ) -> None:
+        self.image_shape = image_shape
+        self.n_coefficients = n_coefficients
+        self.constant = constant
+
+    def _prepare(self, n_features: int) -> int:
+        check_parameters(self, COSINES)
+        self._shape = _as_image_shape(self.image_shape, n_features)
+        height, width, channels = self._shape
+        # Frequency in waves per pixel, so that an oblong image is treated alike in both directions.
+        frequency = np.add.outer((np.arange(height) / height) ** 2, (np.arange(width) / width) ** 2).ravel()
+        slowest = np.argsort(frequency, kind="stable")[0 if self.constant else 1 :]
+        kept = slowest[: int(self.n_coefficients)] if len(slowest) else np.array([0])
+        waves = np.einsum("iy,jx->yxij", _waves(height), _waves(width)).reshape(height * width, -1)
+        self._waves = waves[:, kept]
+        return len(kept) * channels
+
+    def _encode(self, rows: Array) -> Array:
+        height, width, channels = self._shape
+        images = rows.reshape(len(rows), height * width, channels)
+        pixels = np.ascontiguousarray(images.transpose(0, 2, 1))
+        coefficients = by_itself(pixels, self._waves.astype(rows.dtype))
+        return np.asarray(coefficients.transpose(0, 2, 1).reshape(len(rows), -1))
+
+
+def _waves(size: int) -> Array:
+    """Return orthonormal cosine waves as rows, the constant one first, (size, size)."""
+    waves = np.cos(np.pi / size * np.outer(np.arange(size), np.arange(size) + 0.5)) * np.sqrt(2.0 / size)
+    waves[0] /= np.sqrt(2.0)
+    return np.asarray(waves)
