@@ -3,7 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, pairwise
 from typing import Any, NamedTuple
@@ -71,46 +71,53 @@ def objection(given: Any) -> str | None:
     str or None
         What is wrong with it.
     """
-    if not isinstance(given.name, str) or not given.name:
-        return "the name must be a text that is not empty"
-    if given.type not in TYPES:
-        return f"type must be one of {', '.join(TYPES)}"
-    if given.role not in ROLES:
-        return f"onefold:role must be one of {', '.join(ROLES)}"
-    if given.scale not in ("linear", "log"):
-        return "onefold:scale must be linear or log"
-    if given.missing not in ("refuse", "indicator"):
-        return "onefold:missing must be refuse or indicator"
-    texts = (given.unit, given.format, given.written.decimal, given.written.group, given.review)
-    if not all(isinstance(text, str) for text in texts):
-        return "unit, format, decimalChar, groupChar and review must be texts"
+    return _first(_about_texts(given), _about_numbers(given), _about_encoder(given), _about_cells(given))
+
+
+# What is wrong with a declaration, in the order of looking: each check may rely on those before it.
+Checks = Iterator[tuple[Any, str]]
+
+
+def _first(*checks: Checks) -> str | None:
+    return next((words for found in checks for wrong, words in found if wrong), None)
+
+
+def _about_texts(given: Any) -> Checks:
+    yield not isinstance(given.name, str) or not given.name, "the name must be a text that is not empty"
+    yield given.type not in TYPES, f"type must be one of {', '.join(TYPES)}"
+    yield given.role not in ROLES, f"onefold:role must be one of {', '.join(ROLES)}"
+    yield given.scale not in ("linear", "log"), "onefold:scale must be linear or log"
+    yield given.missing not in ("refuse", "indicator"), "onefold:missing must be refuse or indicator"
+    written = given.written
+    texts = (given.unit, given.format, written.decimal, written.group, given.review)
+    wrong = not all(isinstance(text, str) for text in texts)
+    yield wrong, "unit, format, decimalChar, groupChar and review must be texts"
     lists = (given.true_values, given.false_values, given.missing_values or ())
-    if not all(isinstance(text, str) for texts in lists for text in texts):
-        return "trueValues, falseValues and missingValues must be lists of texts"
-    if not isinstance(given.required, bool) or not isinstance(given.written.bare, bool):
-        return "required and bareNumber must be true or false"
-    if not can_be_written((given.name, *texts, *chain(*lists), *given.levels)):
-        return "a text in it cannot be written to a file"
-    if given.confirmed is not None and not _is_confirmation(given.confirmed):
-        return (
-            f"onefold:confirmed must name by, on and ground, lines of at most {LONGEST_GROUND} characters, "
-            "and whether it is a publicSource"
-        )
-    if not given.written.decimal or given.written.decimal == given.written.group:
-        return "decimalChar and groupChar must be two different marks"
-    wrong = _objection_to_numbers(given) or _objection_to_encoder(given)
-    if wrong or given.role not in ENCODED_ROLES:
-        return wrong
-    if given.encoder is not None:
-        return None
-    if given.type == "string" and not given.levels:
-        return (
-            "text without categories: list them in constraints.enum, name an encoder in onefold:encoder, or "
-            'set onefold:role to "ignored"'
-        )
-    if given.is_category:
-        return _objection_to_levels(given)
-    return _objection_to_range(given)
+    wrong = not all(isinstance(text, str) for text in chain(*lists))
+    yield wrong, "trueValues, falseValues and missingValues must be lists of texts"
+    wrong = not isinstance(given.required, bool) or not isinstance(written.bare, bool)
+    yield wrong, "required and bareNumber must be true or false"
+    wrong = not can_be_written((given.name, *texts, *chain(*lists), *given.levels))
+    yield wrong, "a text in it cannot be written to a file"
+    yield (
+        given.confirmed is not None and not _is_confirmation(given.confirmed),
+        f"onefold:confirmed must name by, on and ground, lines of at most {LONGEST_GROUND} characters, and "
+        "whether it is a publicSource",
+    )
+    wrong = not written.decimal or written.decimal == written.group
+    yield wrong, "decimalChar and groupChar must be two different marks"
+
+
+def _about_cells(given: Any) -> Checks:
+    """What a feature or a label must say, beside an encoder."""
+    if given.role not in ENCODED_ROLES or given.encoder is not None:
+        return
+    yield (
+        given.type == "string" and not given.levels,
+        "text without categories: list them in constraints.enum, name an encoder in onefold:encoder, or "
+        'set onefold:role to "ignored"',
+    )
+    yield from (_about_levels if given.is_category else _about_range)(given)
 
 
 def _is_confirmation(given: Any) -> bool:
@@ -121,34 +128,31 @@ def _is_confirmation(given: Any) -> bool:
     return lines and "".join(texts).isprintable() and all(map(str.strip, texts))
 
 
-def _objection_to_numbers(given: Any) -> str | None:
+def _about_numbers(given: Any) -> Checks:
     """Numbers and dates must be readable from the file they are written to, whatever the column is for."""
     told = {"minimum": given.low, "maximum": given.high, "onefold:fill": given.fill}
     for key, value in (*told.items(), ("onefold:logUnit", given.log_unit)):
-        if value is not None and not _is_finite(value):
-            return f"{key} must be finite: declare it from what the column means"
+        wrong = value is not None and not _is_finite(value)
+        yield wrong, f"{key} must be finite: declare it from what the column means"
     if given.type in CALENDAR:
-        if given.format != "default" and not _is_pattern(given.format):
-            return 'format must be "default" or a pattern such as %d/%m/%Y'
-        first, last = CALENDAR[given.type]
+        wrong = given.format != "default" and not _is_pattern(given.format)
+        yield wrong, 'format must be "default" or a pattern such as %d/%m/%Y'
+        (first, last), unit = CALENDAR[given.type], "day" if given.type == "date" else "second"
         for key, value in told.items():
-            if value is not None and not (first <= value <= last and float(value).is_integer()):
-                unit = "day" if given.type == "date" else "second"
-                return f"{key} must be a whole {unit} of the years 1 to 9999"
-    return None
+            wrong = value is not None and not (first <= value <= last and float(value).is_integer())
+            yield wrong, f"{key} must be a whole {unit} of the years 1 to 9999"
 
 
-def _objection_to_encoder(given: Any) -> str | None:
+def _about_encoder(given: Any) -> Checks:
     if given.encoder is None:
-        return None
-    if not hasattr(given.encoder, "digest") or not hasattr(given.encoder, "width"):
-        return "encoder must be a CellEncoder, an OnnxEncoder or a SentenceEncoder"
-    if given.type != "string" or given.role == "label":
-        return "onefold:encoder is for a column of the type string that is no label"
+        return
+    wrong = not hasattr(given.encoder, "digest") or not hasattr(given.encoder, "width")
+    yield wrong, "encoder must be a CellEncoder, an OnnxEncoder or a SentenceEncoder"
+    wrong = given.type != "string" or given.role == "label"
+    yield wrong, "onefold:encoder is for a column of the type string that is no label"
     others = (given.low, given.high, given.fill, given.other, given.log_unit)
-    if given.levels or given.bins or any(value is not None for value in others):
-        return "a column with an encoder has neither range nor categories"
-    return None
+    wrong = given.levels or given.bins or any(value is not None for value in others)
+    yield wrong, "a column with an encoder has neither range nor categories"
 
 
 def _is_pattern(text: str) -> bool:
@@ -175,49 +179,41 @@ def _is_finite(value: Any) -> bool:
     return number and -sys.float_info.max <= value <= sys.float_info.max
 
 
-def _objection_to_levels(given: Any) -> str | None:
+def _about_levels(given: Any) -> Checks:
     wanted: Any = {"string": str, "boolean": bool}.get(given.type, (int, float))
-    if given.type in ("date", "datetime") or not all(isinstance(level, wanted) for level in given.levels):
-        return f"every entry of constraints.enum must be {article(given.type)}"
-    if given.type in ("number", "integer") and not all(map(_is_finite, given.levels)):
-        return "entries of constraints.enum must be finite numbers"
-    if given.type == "integer" and not all(
-        float(level).is_integer() and abs(level) <= WHOLE_NUMBERS for level in given.levels
-    ):
-        return "entries of constraints.enum must be whole numbers of at most 15 digits"
+    wrong = given.type in CALENDAR or not all(isinstance(level, wanted) for level in given.levels)
+    yield wrong, f"every entry of constraints.enum must be {article(given.type)}"
+    if given.type in ("number", "integer"):
+        wrong = not all(map(_is_finite, given.levels))
+        yield wrong, "entries of constraints.enum must be finite numbers"
+    if given.type == "integer":
+        wrong = not all(float(level).is_integer() and abs(level) <= WHOLE_NUMBERS for level in given.levels)
+        yield wrong, "entries of constraints.enum must be whole numbers of at most 15 digits"
     known = given.levels if given.type == "string" else map(float, given.levels)
-    if len(set(known)) != len(given.levels):
-        return "an entry of constraints.enum stands there twice"
-    if any(isinstance(level, str) and (not level or level != level.strip()) for level in given.levels):
-        return "entries of constraints.enum must be texts that neither begin nor end with a blank"
-    if given.other is not None and given.other not in given.levels:
-        return "onefold:other must be one of the categories in constraints.enum"
-    if given.low is not None or given.high is not None:
-        return "a column of categories has neither minimum nor maximum"
-    return None
+    yield len(set(known)) != len(given.levels), "an entry of constraints.enum stands there twice"
+    wrong = any(isinstance(level, str) and (not level or level != level.strip()) for level in given.levels)
+    yield wrong, "entries of constraints.enum must be texts that neither begin nor end with a blank"
+    wrong = given.other is not None and given.other not in given.levels
+    yield wrong, "onefold:other must be one of the categories in constraints.enum"
+    wrong = given.low is not None or given.high is not None
+    yield wrong, "a column of categories has neither minimum nor maximum"
 
 
-def _objection_to_range(given: Any) -> str | None:
-    if given.other is not None:
-        return "onefold:other is for categories"
-    if given.low is None or given.high is None:
-        return "minimum and maximum must be finite numbers: declare them from what the column means"
+def _about_range(given: Any) -> Checks:
+    yield given.other is not None, "onefold:other is for categories"
+    wrong = given.low is None or given.high is None
+    yield wrong, "minimum and maximum must be finite numbers: declare them from what the column means"
     low, high = float(given.low), float(given.high)
-    if not low < high or not math.isfinite(high - low):
-        return "minimum must be below maximum"
-    if given.type != "number" and math.ceil(low) > math.floor(high):
-        return "there is no whole number between minimum and maximum"
-    if given.log_unit is not None and given.log_unit <= 0:
-        return "onefold:logUnit must be a positive number"
-    if given.fill is not None and not low <= given.fill <= high:
-        return "onefold:fill must be inside the range"
-    edges = given.bins
-    if edges and (
-        not all(_is_finite(edge) and low < edge < high for edge in edges)
-        or any(left >= right for left, right in pairwise(edges))
-    ):
-        return "onefold:bins must be ascending numbers inside the range"
-    return None
+    yield not low < high or not math.isfinite(high - low), "minimum must be below maximum"
+    wrong = given.type != "number" and math.ceil(low) > math.floor(high)
+    yield wrong, "there is no whole number between minimum and maximum"
+    wrong = given.log_unit is not None and given.log_unit <= 0
+    yield wrong, "onefold:logUnit must be a positive number"
+    wrong = given.fill is not None and not low <= given.fill <= high
+    yield wrong, "onefold:fill must be inside the range"
+    inside = all(_is_finite(edge) and low < edge < high for edge in given.bins)
+    wrong = not inside or any(left >= right for left, right in pairwise(given.bins))
+    yield wrong, "onefold:bins must be ascending numbers inside the range"
 
 
 def schema_objection(given: Any) -> str | None:
@@ -233,27 +229,24 @@ def schema_objection(given: Any) -> str | None:
     str or None
         What is wrong with them.
     """
-    wrong = number_objection(given.fields)
-    if wrong:
-        return wrong
+    return number_objection(given.fields) or _first(_about_table(given))
+
+
+def _about_table(given: Any) -> Checks:
     seen: set[str] = set()
     for known in given.fields:
-        if known.name in seen:
-            return f"two fields of the schema are called {known.name!r}"
+        yield known.name in seen, f"two fields of the schema are called {known.name!r}"
         seen.add(known.name)
     for role in ("label", "person"):
         named = [known.name for known in given.fields if known.role == role]
-        if len(named) > 1:
-            return f"fields {named[0]!r} and {named[1]!r} both have the role {role}"
+        yield len(named) > 1, f"fields {' and '.join(map(repr, named[:2]))} both have the role {role}"
     for key, value in (("rowsAbout", given.rows_about), ("rowsPerPerson", given.rows_per_person)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            return f"{key} must be a whole number from 1 on"
-    if given.source not in SOURCES:
-        return f"source must be one of {', '.join(SOURCES)}"
+        wrong = value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1)
+        yield wrong, f"{key} must be a whole number from 1 on"
+    yield given.source not in SOURCES, f"source must be one of {', '.join(SOURCES)}"
     texts = (given.name, *given.missing_values)
-    if not all(isinstance(text, str) for text in texts) or not can_be_written(texts):
-        return "name and missingValues of a schema must be texts"
-    return None
+    wrong = not all(isinstance(text, str) for text in texts) or not can_be_written(texts)
+    yield wrong, "name and missingValues of a schema must be texts"
 
 
 def number_objection(fields: Sequence[Any]) -> str | None:
