@@ -36,7 +36,7 @@ from onefold.audit.epsilon import (
     discriminant,
     spread,
 )
-from onefold.audit.intervals import CONFIDENCE, epsilon_from_rates, lower_limit, upper_limit
+from onefold.audit.intervals import CONFIDENCE, epsilon_from_counts
 from onefold.exceptions import OnefoldError
 from onefold.privacy.terms import shown
 
@@ -264,15 +264,8 @@ def lower_bound(
     failure = (1 - confidence) / 2  # two limits, each wrong with half of the rest
     learnt = looks(first[:quarter], second[:quarter])
     event = choose_event(learnt, first[quarter:half], second[quarter:half], delta, failure)
-    return _counted(event, first[half:], second[half:], delta, failure), event.name
-
-
-def _counted(event: ReleaseEvent, first: Floats, second: Floats, delta: float, failure: float) -> float:
-    """The bound that follows from how often an event happened that these releases did not choose."""
-    seen = [event.hits(part) for part in (first, second)]
-    likely, unlikely = seen if event.likely_in_first else seen[::-1]
-    limits = lower_limit(likely, len(first), failure), upper_limit(unlikely, len(first), failure)
-    return float(epsilon_from_rates(*limits, delta))
+    counts = event.counted(first[half:], second[half:])
+    return float(epsilon_from_counts(*counts, len(first) - half, delta, failure)), event.name
 
 
 def _likelihood(target: AttackTarget, releases: list[Floats], confidence: float) -> AttackFinding:
@@ -294,8 +287,9 @@ def _likelihood(target: AttackTarget, releases: list[Floats], confidence: float)
 
     bound, name = lower_bound(first, second, looks, target.delta, confidence)
     if rehearsed is not None:
-        exact = _counted(rehearsed, first, second, target.delta, (1 - confidence) / 2)
-        bound, name = max((bound, name), (exact, EXACT), key=lambda pair: pair[0])
+        counts = rehearsed.counted(first, second)
+        exact = epsilon_from_counts(*counts, len(first), target.delta, (1 - confidence) / 2)
+        bound, name = max((bound, name), (float(exact), EXACT), key=lambda pair: pair[0])
     return _finding(target, "likelihood ratio", bound <= target.epsilon, name if bound else "", bound)
 
 

@@ -25,6 +25,7 @@ from onefold._base.validation import Whole, check_parameter
 from onefold.audit.intervals import (
     CONFIDENCE,
     DELTA,
+    epsilon_from_counts,
     epsilon_from_guesses,
     epsilon_from_rates,
     lower_limit,
@@ -215,21 +216,15 @@ def audit_epsilon(
     event = _choose(
         outputs[0][:half], outputs[1][:half], second - first, statistic is not None, delta, failure
     )
-    seen = [event.hits(part[half:]) for part in outputs]  # the releases that chose nothing
-    likely, unlikely = (seen[0], seen[1]) if event.likely_in_first else (seen[1], seen[0])
+    likely, unlikely = event.counted(*(part[half:] for part in outputs))  # the releases that chose nothing
     n = n_trials - half
-
-    def bound(hits: int, false_hits: int) -> float:
-        limits = lower_limit(hits, n, failure), upper_limit(false_hits, n, failure)
-        return float(epsilon_from_rates(*limits, delta))
-
     return EpsilonAudit(
-        epsilon_lower=bound(likely, unlikely),
+        epsilon_lower=float(epsilon_from_counts(likely, unlikely, n, delta, failure)),
         delta=float(delta),
         confidence=float(confidence),
         unit=used_unit,
         method="two datasets",
-        detectable=bound(n, 0),
+        detectable=float(epsilon_from_counts(n, 0, n, delta, failure)),
         counts={"hits": likely, "false_hits": unlikely, "counted_trials_each": n},
         statistic=event.name,
     )
@@ -254,10 +249,14 @@ class ReleaseEvent:
     above: bool
     likely_in_first: bool
 
-    def hits(self, outputs: Floats) -> int:
-        """Count the releases in which the event happens."""
-        beyond = int(np.count_nonzero(self.look(outputs) >= self.threshold))
-        return beyond if self.above else len(outputs) - beyond
+    def counted(self, first: Floats, second: Floats) -> tuple[int, int]:
+        """Count the releases in which the event happens: where it is likelier, and of the other dataset.
+
+        They must not be those that chose the event.
+        """
+        beyond = [int(np.count_nonzero(self.look(part) >= self.threshold)) for part in (first, second)]
+        seen = beyond if self.above else [len(first) - beyond[0], len(second) - beyond[1]]
+        return (seen[0], seen[1]) if self.likely_in_first else (seen[1], seen[0])
 
 
 def projection(change: Floats) -> Look:

@@ -17,6 +17,7 @@ from onefold.exceptions import InvalidInputError
 __all__ = [
     "area_interval",
     "clopper_pearson",
+    "epsilon_from_counts",
     "epsilon_from_guesses",
     "epsilon_from_rates",
     "gain_interval",
@@ -336,6 +337,34 @@ def epsilon_from_rates(likely: ArrayLike, unlikely: ArrayLike, delta: float) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         bound = np.log(np.maximum(excess, 0.0)) - np.log(np.asarray(unlikely, dtype=np.float64))
     return np.where(excess > 0, np.maximum(bound, 0.0), 0.0)
+
+
+def epsilon_from_counts(
+    hits: ArrayLike, false_hits: ArrayLike, trials: int, delta: float, failure: float
+) -> Floats:
+    """Bound epsilon from below by how often an event happened under each of two datasets.
+
+    Parameters
+    ----------
+    hits : array-like
+        How often it happened under the dataset where it is likelier.
+    false_hits : array-like
+        How often under the other.
+    trials : int
+        Releases of each dataset.
+    delta : float
+        The delta of the claim.
+    failure : float
+        Probability with which each of the two confidence limits may be wrong.
+
+    Returns
+    -------
+    ndarray
+        The bound, at least 0.
+    """
+    return epsilon_from_rates(
+        lower_limit(hits, trials, failure), upper_limit(false_hits, trials, failure), delta
+    )
 
 
 def guessing_p_value(n_canaries: int, n_guesses: int, n_correct: int, epsilon: float, delta: float) -> float:

@@ -4,7 +4,7 @@ The documents' score (000 eq. 69), the attack it stands for, and all that a fitt
 call.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -232,24 +232,12 @@ class AttackResult:
         dict
             The fields by name; one dict per operating point.
         """
-        points = [
-            {
-                "fpr_limit": point.fpr_limit,
-                "fpr": point.fpr,
-                "tpr": point.tpr,
-                "tpr_interval": list(point.tpr_interval),
-                "resolved": point.resolved,
-            }
-            for point in self.points
-        ]
-        return {
-            "auc": self.auc,
-            "auc_interval": list(self.auc_interval),
-            "confidence": self.confidence,
-            "n_members": self.n_members,
-            "n_nonmembers": self.n_nonmembers,
-            "points": points,
-        }
+        plain = asdict(self)
+        for name in ("fpr", "tpr", "thresholds"):
+            del plain[name]
+        for point in plain["points"]:
+            del point["threshold"]  # may be infinite
+        return plain
 
 
 def distance_attack(
