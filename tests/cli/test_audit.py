@@ -159,6 +159,7 @@ def test_bad_input_prints_one_line_and_exits_with_code_2(
     assert shown.err.count("\n") == 1
 
 
+@pytest.mark.merge
 def test_audit_runs_as_a_process(digits, model_file, process, onefold) -> None:
     done = process("audit", model_file, "--train", digits.train["npz"], "--test", digits.test["npz"])
     assert (done.returncode, done.stderr) == (0, "")

@@ -304,8 +304,10 @@ def seen_by_a_receiver(table: Path, out: Path, capsys: Any) -> tuple[Any, ...]:
     return *told, lines[0], len(lines), whole
 
 
-@pytest.mark.parametrize("suffix", ["csv", "npz", "parquet"])
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize(
+    "suffix", ["csv", *(pytest.param(other, marks=pytest.mark.merge) for other in ("npz", "parquet"))]
+)
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(record=records)
 def test_files_and_words_are_the_same_for_neighbouring_tables(suffix, record, tmp_path, capsys) -> None:
     if suffix == "parquet":

@@ -115,7 +115,8 @@ def form(path: Path) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("suffix", "unit"), [(".csv", "records"), (".npz", "persons"), (".parquet", "records")]
+    ("suffix", "unit"),
+    [(".csv", "records"), (".npz", "persons"), pytest.param(".parquet", "records", marks=pytest.mark.merge)],
 )
 def test_one_replaced_record_changes_nothing_but_noisy_cells(
     folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, unit: str

@@ -38,7 +38,7 @@ DIGITS = tuple(range(10))
             ("--method", "fabricated", "--epsilon", 8, "--range", 0, 1),
             ("--strategy", "nonparametric"),
             "entry",
-            marks=pytest.mark.slow,
+            marks=pytest.mark.nightly,
         ),
     ],
 )

@@ -18,7 +18,13 @@ digits, digit_labels = load_digits(return_X_y=True)
 digits = digits / 16.0
 
 
-@pytest.fixture(params=[(30, 8), (25, 40), (140, 6)], ids=["small", "p > N", "large"])
+@pytest.fixture(
+    params=[
+        pytest.param((30, 8), id="small"),
+        pytest.param((25, 40), id="p > N"),
+        pytest.param((140, 6), id="large", marks=pytest.mark.merge),
+    ]
+)
 def raw(request):
     n_samples, n_features = request.param
     rng = np.random.default_rng(1)

@@ -31,8 +31,14 @@ SCHEMA = Schema(
 )
 
 
-@parametrize_with_checks([MomentRegressor(None), MomentRegressor(None, lift=8)])
+@parametrize_with_checks([MomentRegressor(None)])
 def test_regressor_without_noise_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.nightly
+@parametrize_with_checks([MomentRegressor(None, lift=8)])
+def test_lifted_regressor_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 

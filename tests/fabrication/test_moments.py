@@ -22,28 +22,16 @@ from onefold.tables import Schema
 from reference.clouds import cloud
 
 
-def expected_failures(estimator: Any) -> dict[str, str]:
-    """Check name to reason; empty because none is needed."""
-    return {}
-
-
 # Checks use a few dozen rows: hardly any noise, and a ball that holds them all.
-@parametrize_with_checks(
-    [
-        MomentClassifier(1e6, radius=30.0, random_state=0),
-        MomentClassifier(None, radius=30.0),
-        MomentFabricator(1e6, radius=30.0, random_state=0),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_moment_estimators_pass_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+@parametrize_with_checks([MomentFabricator(1e6, radius=30.0, random_state=0)])
+def test_moment_fabricator_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.fixture(scope="module")
 def blobs():
-    X, y = make_blobs(30_000, centers=5, n_features=6, cluster_std=1.5, random_state=3)
-    return (X[:20_000], y[:20_000]), (X[20_000:], y[20_000:])
+    X, y = make_blobs(12_000, centers=5, n_features=6, cluster_std=1.5, random_state=3)
+    return (X[:10_000], y[:10_000]), (X[10_000:], y[10_000:])
 
 
 def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() -> None:
@@ -58,7 +46,7 @@ def test_moment_classifier_without_noise_is_quadratic_discriminant_analysis() ->
     assert len(np.unique(model.predict(X))) == 3
 
 
-@pytest.mark.parametrize("sampler", ["hardened", "float"])
+@pytest.mark.parametrize("sampler", ["hardened", pytest.param("float", marks=pytest.mark.nightly)])
 def test_moment_classifier_is_accurate_at_epsilon_1_per_record(blobs, sampler: str) -> None:
     train, test = blobs
     model = MomentClassifier(1.0, radius=20.0, sampler=sampler).fit(*train)

@@ -46,7 +46,7 @@ def test_private_classifier_with_documented_stopping_has_a_void_guarantee():
         KNeighborsClassifier(), OptimalNoise(4.0, 1e-3, PIXELS), stopping="documented", random_state=0
     )
     with pytest.warns(PrivacyLeakWarning):
-        model.fit(digits[:300], digit_labels[:300])
+        model.fit(digits[:100], digit_labels[:100])
     assert not model.guarantee_.holds
 
 
@@ -65,11 +65,11 @@ def test_seed_of_a_private_classifier_voids_its_guarantee():
 
 
 def test_private_classifier_promises_persons_something():
-    people = np.arange(300) // 5
+    people = np.arange(100) // 5
     noise = AnalyticGaussian(8.0, sensitivity=PIXELS, unit="person", rows_per_person=3)
-    model = PrivateClassifier(KNeighborsClassifier(3), noise).fit(digits[:300], digit_labels[:300], people)
+    model = PrivateClassifier(KNeighborsClassifier(3), noise).fit(digits[:100], digit_labels[:100], people)
     assert model.guarantee_.person == (8.0, 1e-5)
-    assert model.classifier_.n_samples_fit_ == 180
+    assert model.classifier_.n_samples_fit_ == 60
     with pytest.raises(InvalidInputError, match="go together"):
         model.fit(digits[:300], digit_labels[:300])
 

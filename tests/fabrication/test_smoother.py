@@ -9,7 +9,13 @@ from onefold.models.kahm import smooth
 from reference import smoothing
 
 
-@pytest.fixture(params=[(30, 8), (25, 40), (140, 6)], ids=["small", "p > N", "large"])
+@pytest.fixture(
+    params=[
+        pytest.param((30, 8), id="small"),
+        pytest.param((25, 40), id="p > N"),
+        pytest.param((140, 6), id="large", marks=pytest.mark.merge),
+    ]
+)
 def raw(request):
     n_samples, n_features = request.param
     rng = np.random.default_rng(1)

@@ -18,7 +18,7 @@ pd = pytest.importorskip("pandas")
 N_ROWS = 40
 CLASSES = ["no", "yes", "a much longer answer that nobody gave"]
 TYPES = {"age": "int8", "income": "int64", "height": "float32"}
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=8, deadline=None)
 
 # One record: extreme, fractional where all others are whole, of another type.
 records = st.fixed_dictionaries(

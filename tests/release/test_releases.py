@@ -98,7 +98,7 @@ def test_two_releases_without_a_seed_differ() -> None:
     high=st.floats(1e-3, 50),
     lam=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_release_bounded_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
     X = np.random.default_rng(seed).uniform(-low, 100, size=(200, 2))
     released = release_bounded(X, lam, (low, high), random_state=seed, sensitivity=Box(0, 100))
@@ -173,11 +173,11 @@ def test_utility_preserving_noise_has_the_covariance_of_the_null_space() -> None
     m = 2.0
     basis = literal.correlated_noise_basis(X, y, svm.coef_[0], svm.omega_)
     draws = np.array(
-        [(release_utility_preserving(X, y, svm, m, random_state=k) - X).ravel() for k in range(4000)]
+        [(release_utility_preserving(X, y, svm, m, random_state=k) - X).ravel() for k in range(1500)]
     )
     expected = m * basis @ basis.T
-    assert np.cov(draws.T) == pytest.approx(expected, abs=0.25)
-    assert draws @ (np.eye(15) - basis @ basis.T) == pytest.approx(np.zeros((4000, 15)), abs=1e-12)
+    assert np.cov(draws.T) == pytest.approx(expected, abs=0.4)
+    assert draws @ (np.eye(15) - basis @ basis.T) == pytest.approx(np.zeros((1500, 15)), abs=1e-12)
     for wrong in (m**2, math.sqrt(m)):  # a lost or a doubled square root is seen
         assert np.abs(np.cov(draws.T) - wrong / m * expected).max() > 0.3
     bound = literal.correlated_bound(X, y, svm.coef_[0], svm.omega_, m)

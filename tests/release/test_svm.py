@@ -33,13 +33,14 @@ def doubled(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.vstack([X, X[:again]]), np.concatenate([y, y[:again]])
 
 
-@parametrize_with_checks([RobustSVM(), RobustSVM(rho=10.0, theta=0.1)])
+@parametrize_with_checks([RobustSVM()])
 def test_robust_svm_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.parametrize("rho, theta", [(1e-2, 1.0), (1.0, 0.3), (5.0, 4.0)])
-@pytest.mark.parametrize("seed, apart", [(0, 1.0), (1, 0.0), (2, 4.0)])
+@pytest.mark.parametrize(
+    "seed, apart, rho, theta", [(0, 1.0, 1e-2, 1.0), (1, 0.0, 1.0, 0.3), (2, 4.0, 5.0, 4.0)]
+)
 def test_robust_svm_equals_a_general_solver(seed: int, apart: float, rho: float, theta: float) -> None:
     X, y = cloud(seed, apart=apart)
     alpha, beta, xi = literal.robust_svm(X, y, rho, theta)
@@ -58,7 +59,7 @@ def test_robust_svm_equals_a_general_solver(seed: int, apart: float, rho: float,
     rho=st.sampled_from([1e-4, 1e-2, 1.0, 100.0]),
     theta=st.sampled_from([1e-2, 1.0, 50.0]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_robust_svm_satisfies_the_optimality_conditions(
     seed: int, q: int, p: int, apart: float, scale: float, rho: float, theta: float
 ) -> None:
