@@ -91,32 +91,36 @@ def _resolves(name: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=_id)
-def test_names_in_a_document_can_be_imported(path: Path) -> None:
-    names = set(re.findall(r"`((?:onefold|experiments|benchmarks)(?:\.\w+)+)[`(]", path.read_text("utf-8")))
-    assert [name for name in sorted(names) if not name.endswith(".md") and not _resolves(name)] == []
+def test_names_in_documents_can_be_imported() -> None:
+    named = re.compile(r"`((?:onefold|experiments|benchmarks)(?:\.\w+)+)[`(]")
+    where = {name: path for path in PAPERS for name in named.findall(path.read_text("utf-8"))}
+    unknown = [name for name in sorted(where) if not name.endswith(".md") and not _resolves(name)]
+    assert [f"{_id(where[name])}: {name}" for name in unknown] == []
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=_id)
-def test_files_that_a_document_names_exist(path: Path) -> None:
-    text = path.read_text("utf-8")
-    linked = {link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link}
-    named = set(re.findall(r"`((?:docs|tests|benchmarks|experiments|src|requirements)/[\w./-]+)`", text))
-    missing = [link for link in sorted(linked) if not (path.parent / link).exists()]
-    missing += [name for name in sorted(named) if not (TOP / name).exists()]
+def test_files_that_documents_name_exist() -> None:
+    missing = []
+    for path in PAPERS:
+        text = path.read_text("utf-8")
+        linked = {link for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text) if "://" not in link}
+        named = set(re.findall(r"`((?:docs|tests|benchmarks|experiments|src|requirements)/[\w./-]+)`", text))
+        gone = [link for link in sorted(linked) if not (path.parent / link).exists()]
+        gone += [name for name in sorted(named) if not (TOP / name).exists()]
+        missing += [f"{_id(path)}: {name}" for name in gone]
     assert missing == []
 
 
-@pytest.mark.parametrize("path", PAPERS, ids=_id)
-def test_commands_in_a_document_have_the_options_they_show(path: Path) -> None:
+def test_commands_in_documents_have_the_options_they_show() -> None:
     unknown = []
-    for line in _blocks(path.read_text("utf-8")):
+    lines = [(path, line) for path in PAPERS for line in _blocks(path.read_text("utf-8"))]
+    for path, line in lines:
         found = re.match(r"(?:\$ )?onefold +([a-z].*)", line)
         if found:
             words = shlex.split(found[1], comments=True)
             parser = _parser_of(words)
             known = {option for action in parser._actions for option in action.option_strings}
-            unknown += [f"{line}: {word}" for word in words if word.startswith("--") and word not in known]
+            wrong = [word for word in words if word.startswith("--") and word not in known]
+            unknown += [f"{_id(path)}: {line}: {word}" for word in wrong]
     assert unknown == []
 
 
@@ -197,15 +201,13 @@ def _assigned(block: str) -> set[str]:
     return {node.id for node in stored if isinstance(node.ctx, ast.Store)}
 
 
-@pytest.mark.parametrize(
-    "path", sorted((TOP / "docs" / "gallery_src").glob("*.py")), ids=lambda path: path.stem
-)
-def test_every_picture_of_the_gallery_has_words(path: Path) -> None:
+def test_every_picture_of_the_gallery_has_words() -> None:
     """The words are the alternative text; ``figure`` is what the gallery shows."""
-    blocks = path.read_text("utf-8").split("# %%\n")
-    shown = [_assigned(block) & {"figure", "words"} for block in blocks]
-    assert shown.count({"figure", "words"}) >= 2
-    assert [names for names in shown if len(names) == 1] == []
+    for path in sorted((TOP / "docs" / "gallery_src").glob("*.py")):
+        blocks = path.read_text("utf-8").split("# %%\n")
+        shown = [_assigned(block) & {"figure", "words"} for block in blocks]
+        assert shown.count({"figure", "words"}) >= 2, path.stem
+        assert [names for names in shown if len(names) == 1] == [], path.stem
 
 
 # The documents' figures that show something measured or computed; the others are drawings of a structure.
@@ -257,15 +259,16 @@ READ = sorted(
 )
 
 
-@pytest.mark.parametrize("path", READ, ids=_id)
-def test_page_ends_with_a_table_of_what_can_go_wrong(path: Path) -> None:
-    last = path.read_text("utf-8").rstrip().split("\n## ")[-1]
-    heading, _, table = last.partition("\n\n")
-    assert heading == "When something goes wrong", f"the page ends with {heading!r}"
-    lines = table.strip().splitlines()
-    assert lines[:2] == ["| it says | because | do this |", "|---|---|---|"]
-    assert len(lines) >= 4, "name at least two errors"
-    assert all(len(re.split(r"(?<!\\)\|", line)) == 5 for line in lines), "every line has three cells"
+def test_pages_end_with_a_table_of_what_can_go_wrong() -> None:
+    for path in READ:
+        last = path.read_text("utf-8").rstrip().split("\n## ")[-1]
+        heading, _, table = last.partition("\n\n")
+        assert heading == "When something goes wrong", f"{_id(path)} ends with {heading!r}"
+        lines = table.strip().splitlines()
+        assert lines[:2] == ["| it says | because | do this |", "|---|---|---|"], _id(path)
+        assert len(lines) >= 4, f"{_id(path)}: name at least two errors"
+        cells = [len(re.split(r"(?<!\\)\|", line)) for line in lines]
+        assert set(cells) == {5}, f"{_id(path)}: every line has three cells"
 
 
 FEWEST_OF_A_MESSAGE = 10

@@ -16,31 +16,45 @@ from onefold.exceptions import MissingDependencyError
 EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "pyarrow", "seal")
 
 
-def _module_names() -> list[str]:
+def _rooms() -> dict[str, list[str]]:
+    """Modules of every room; those beside the rooms are a room of their own."""
     found = pkgutil.walk_packages(onefold.__path__, "onefold.", onerror=lambda name: None)
-    return ["onefold", *sorted(module.name for module in found if module.name != "onefold.__main__")]
+    rooms: dict[str, list[str]] = {"onefold": ["onefold"]}
+    for name in sorted(module.name for module in found if module.name != "onefold.__main__"):
+        rooms.setdefault(name.split(".")[1], []).append(name)
+    return rooms
 
 
-@pytest.mark.parametrize("name", _module_names())
-def test_examples_of_a_module_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+ROOMS = _rooms()
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_examples_of_a_room_run(room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # an example may write files
+    wrong = [line for name in ROOMS[room] for line in _failures(name)]
+    assert wrong == [], "\n".join(wrong)
+
+
+def _failures(name: str) -> list[str]:
+    """What examples of a module print that is not what they say; what needs an extra is left out."""
     try:
         module = importlib.import_module(name)
     except ImportError as error:
         missing = isinstance(error, MissingDependencyError) or (error.name or "").partition(".")[0] in EXTRAS
-        if not missing:
-            raise
-        pytest.skip(f"needs an extra: {error}")
-    monkeypatch.chdir(tmp_path)  # an example may write files
-    tests = [test for test in doctest.DocTestFinder(exclude_empty=True).find(module) if test.examples]
-    runner = doctest.DebugRunner(verbose=False, optionflags=doctest.ELLIPSIS)  # raises what goes wrong
-    for test in tests:
+        return [] if missing else [f"{name}: {error}"]
+    runner, found = (
+        doctest.DebugRunner(verbose=False, optionflags=doctest.ELLIPSIS),
+        [],
+    )  # raises what is wrong
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module):
         try:
             with warnings.catch_warnings():
                 runner.run(test)
         except doctest.UnexpectedException as error:
-            if isinstance(error.exc_info[1], MissingDependencyError):
-                pytest.skip(f"an example needs an extra: {error.exc_info[1]}")
-            raise
+            if not isinstance(error.exc_info[1], MissingDependencyError):
+                found.append(f"{test.name}: {error.example.source}raised {error.exc_info[1]!r}")
         except doctest.DocTestFailure as error:
-            example = error.example
-            pytest.fail(f"{test.name}: {example.source}expected: {example.want}found: {error.got}")
+            found.append(
+                f"{test.name}: {error.example.source}expected: {error.example.want}found: {error.got}"
+            )
+    return found

@@ -194,6 +194,7 @@ def _run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
 
 
+@pytest.mark.merge
 def test_neither_import_nor_use_reaches_for_the_network(tmp_path: Path) -> None:
     rows = "".join(f"{n % 7},{n % 2 + n / 100},{'ab'[n % 2]}\n" for n in range(60))
     (tmp_path / "t.csv").write_text(f"u,v,y\n{rows}")

@@ -15,8 +15,6 @@ HOWTO = [page for page in sorted(DOCS.glob("howto/*.md")) if "```" in page.read_
 PAGES = [*sorted(DOCS.glob("tutorials/*.md")), *HOWTO, DOCS / "all-of-onefold.md"]
 # Pages that start servers, and what they need.
 FEDERATIONS = {"federation": ("flwr",), "encrypted": ("flwr", "seal")}
-# The others take half a minute each.
-ALWAYS = ("add-a-mechanism",)
 ENCODERS = {"encoder": ("onnx", "onnxruntime", "PIL", "tokenizers")}
 
 
@@ -33,29 +31,34 @@ def _runner() -> ModuleType:
 RUNNER = _runner()
 
 
-def _cases() -> list[object]:
-    slow = pytest.mark.slow
-    return [pytest.param(page, id=page.stem, marks=[] if page.stem in ALWAYS else [slow]) for page in PAGES]
-
-
+@pytest.mark.merge
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", _cases())
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_block_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     for module in ("matplotlib", "jinja2", "pandas", *(FEDERATIONS | ENCODERS).get(page.stem, ())):
         pytest.importorskip(module)
     assert RUNNER.run(page, tmp_path) == 0
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_page_ends_with_what_can_go_wrong_and_hides_no_command(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert "## When something goes wrong\n\n| it says | because | do this |" in text
-    script = RUNNER.script_of(text)
-    assert len(re.findall(r"\bonefold[ .]", script)) >= 2
-    # A block of another kind would be read by people and run by nobody.
-    assert set(re.findall(r"^```(\w+)", text, re.MULTILINE)) <= {"python", "console", "json"}
-    for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        assert all(line.startswith("$ ") for line in block.splitlines())
+def test_pages_end_with_what_can_go_wrong_and_hide_no_command() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert "## When something goes wrong\n\n| it says | because | do this |" in text, page.stem
+        script = RUNNER.script_of(text)
+        assert len(re.findall(r"\bonefold[ .]", script)) >= 2, page.stem
+        # A block of another kind would be read by people and run by nobody.
+        kinds = set(re.findall(r"^```(\w+)", text, re.MULTILINE))
+        assert kinds <= {"python", "console", "json"}, page.stem
+        for block in re.findall(r"^```console\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            assert all(line.startswith("$ ") for line in block.splitlines()), page.stem
+
+
+def test_a_page_runs_its_blocks_in_one_folder(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```console\n$ echo 3 > number\n```\n```python\nassert int(open('number').read()) == 3\n```\n"
+    )
+    assert RUNNER.run(page, tmp_path) == 0
 
 
 def test_a_failing_command_fails_the_page(tmp_path: Path) -> None:

@@ -175,6 +175,7 @@ def test_missing_packages_name_the_extra_to_install(model: Path, tmp_path: Path,
     refused(capsys, ["demo", "--report", "r.html"], "pip install 'onefold[report]'")
 
 
+@pytest.mark.merge
 @pytest.mark.skipif(sys.platform == "win32", reason="no limit on file sizes")
 def test_full_disk_leaves_no_file_behind(model: Path, tmp_path: Path) -> None:
     import resource

@@ -8,6 +8,14 @@ import numpy as np
 import pytest
 
 from onefold.cli.app import main
+from onefold.cli.demo import RANGES, Plan, compare
+from onefold.datasets import load
+
+
+@pytest.fixture(scope="module")
+def study() -> dict:
+    """The demo as it runs without options."""
+    return compare(Plan(load("digits"), 5, 0, None, 4.0, 8.0, RANGES["digits"])).to_dict()
 
 
 def demo(capsys, *arguments: str) -> dict:
@@ -15,10 +23,8 @@ def demo(capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-def test_federated_accuracy_is_near_pooled_and_above_every_single_site(capsys) -> None:
-    result = demo(capsys)
-    facts = result["facts"]
-    counts = np.array(result["counts"])
+def test_federated_accuracy_is_near_pooled_and_above_every_single_site(study: dict) -> None:
+    facts, counts = study["facts"], np.array(study["counts"])
     assert counts.shape == (5, 10)
     assert (counts == 0).any()
     assert counts.sum() == 1346
@@ -29,12 +35,12 @@ def test_federated_accuracy_is_near_pooled_and_above_every_single_site(capsys) -
     assert facts["scalars_per_query"] == 50
     assert facts["scalars_in_all"] == 50 * facts["test_samples"]
     assert facts["federated_guarantee"] is None
-    for row, entry in zip(counts, result["entries"], strict=False):
+    for row, entry in zip(counts, study["entries"], strict=False):
         assert (entry["samples"], entry["classes"]) == (row.sum(), (row > 0).sum())
 
 
-def test_private_lines_cost_accuracy_and_state_their_guarantee(capsys) -> None:
-    facts = demo(capsys, "--epsilon", "4", "--record-epsilon", "8")["facts"]
+def test_private_lines_cost_accuracy_and_state_their_guarantee(study: dict) -> None:
+    facts = study["facts"]
     entry, record = facts["private_entry"], facts["private_record"]
     assert max(facts["alone"]) < entry["accuracy"] < facts["federated"]
     assert max(facts["alone"]) < record["accuracy"] < facts["federated"]
@@ -49,7 +55,7 @@ def test_private_lines_cost_accuracy_and_state_their_guarantee(capsys) -> None:
         assert line["guarantee"]["n_owners"] == 5
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
     facts = demo(capsys, "--epsilon", "0.05", "--record-epsilon", "0.05")["facts"]
     assert facts["private_entry"]["accuracy"] < 0.7
@@ -57,19 +63,17 @@ def test_smaller_epsilon_costs_more_accuracy(capsys) -> None:
 
 
 @pytest.mark.exact
-def test_leaving_site_changes_no_bit_of_the_other_answers(capsys) -> None:
-    result = demo(capsys)
-    left = result["facts"]["left"]
+def test_leaving_site_changes_no_bit_of_the_other_answers(study: dict) -> None:
+    left = study["facts"]["left"]
     assert left["exact"] is True
-    assert left["site"] == 1 + int(np.array(result["counts"]).sum(axis=1).argmin())
-    assert left["accuracy"] < result["facts"]["private_entry"]["accuracy"] + 0.02
+    assert left["site"] == 1 + int(np.array(study["counts"]).sum(axis=1).argmin())
+    assert left["accuracy"] < study["facts"]["private_entry"]["accuracy"] + 0.02
 
 
-def test_single_site_accuracy_is_limited_by_its_classes(capsys) -> None:
-    result = demo(capsys, "--sites", "12", "--seed", "4")
-    counts = np.array(result["counts"])
+def test_single_site_accuracy_is_limited_by_its_classes(study: dict) -> None:
+    counts = np.array(study["counts"])
     shares = counts.sum(axis=0) / counts.sum()
-    for row, accuracy in zip(counts, result["facts"]["alone"], strict=True):
+    for row, accuracy in zip(counts, study["facts"]["alone"], strict=True):
         assert accuracy <= shares[row > 0].sum() + 0.01  # the test samples have the same shares
 
 
@@ -118,6 +122,7 @@ def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
     assert "LOW below HIGH" in capsys.readouterr().err
 
 
+@pytest.mark.merge
 def test_demo_runs_as_a_process_and_leaves_no_file(process, tmp_path: Path) -> None:
     done = process("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -37,6 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.merge
 def test_encrypted_answers_equal_the_simulated_circuit_and_plain_minima(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -57,7 +58,7 @@ def test_encrypted_answers_equal_the_simulated_circuit_and_plain_minima(
     assert run(capsys, *arguments)["values"] == values  # nothing is done twice, so nothing changes
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_default_map_and_looks_change_few_decisions_and_encryption_none(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -43,7 +43,7 @@ def test_mnist_experiment_runs_on_small_data(data_dir: Path, capsys) -> None:
     assert min(found["values"].values()) > 0.9
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_grocery_experiment_runs_and_figures_are_drawn(data_dir: Path, capsys) -> None:
     found = run(grocery, capsys, "--data-dir", str(data_dir))
     methods = {row[0] for row in found["tables"][0]["rows"]}
@@ -71,6 +71,7 @@ def test_grocery_methods_can_be_chosen_and_resumed(data_dir: Path, capsys, monke
     assert run(grocery, capsys, *arguments)["values"] == found["values"]
 
 
+@pytest.mark.merge
 def test_the_other_models_learn_digits() -> None:
     X, y = load_digits(return_X_y=True)
     X = 2 * X / 16 - 1
@@ -82,7 +83,7 @@ def test_the_other_models_learn_digits() -> None:
         assert np.mean(decided == y[600:900]) > 0.75, name
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_timing_experiment_lists_its_sizes(capsys) -> None:
     found = run(timing, capsys)
     assert [row[0] for row in found["tables"][0]["rows"]] == [10**4, 10**5, 3 * 10**5, 10**6]

@@ -29,6 +29,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.merge
 def test_record_level_experiment_runs_on_small_data(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

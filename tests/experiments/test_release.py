@@ -23,7 +23,7 @@ def test_toy_experiment_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["identical to 1e-9"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_wisconsin_experiment_runs_on_generated_rows(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -53,6 +53,7 @@ def small_adult(folder: Path) -> None:
     np.savez(folder / "adult.npz", **arrays)
 
 
+@pytest.mark.merge
 def test_adult_experiment_runs_on_generated_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_adult(tmp_path)
     assert adult.main(["--quick", "--json", "--data-dir", str(tmp_path)]) == 0

@@ -11,6 +11,7 @@ from experiments.tables import accuracy, regression, regression_constants, synth
 from experiments.tables.data import TABLES, declared
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("name", ["thresholds", "circles"])
 def test_the_head_is_close_to_the_better_peer_and_far_above_a_line(name: str) -> None:
     found = accuracy.scores(TABLES[name](None), 0, 600)
@@ -55,6 +56,7 @@ def test_no_choice_for_numbers_sees_a_test_row(name: str) -> None:
             assert set(part.tolist()) <= train
 
 
+@pytest.mark.merge
 def test_sums_of_sites_predict_numbers_as_well_as_ridge_and_noise_costs_something() -> None:
     errors, variance = regression.errors(regression.TABLES["friedman"](None), 0, 600, 1)
     assert set(errors) == {*regression.PEERS, *regression.OWN, *regression.PRIVATE, *regression.AT_SITES}
@@ -83,14 +85,14 @@ def test_constants_are_set_for_a_trial_only() -> None:
     assert regression_constants.used() == before
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_quick_runs_about_numbers_need_no_files(capsys: pytest.CaptureFixture[str]) -> None:
     for script in (regression, regression_constants):
         assert script.main(["--quick", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["values"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_both_experiments_run_without_files(capsys: pytest.CaptureFixture[str]) -> None:
     for script in (accuracy, synthesis):
         assert script.main(["--quick", "--json"]) == 0

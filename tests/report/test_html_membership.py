@@ -68,6 +68,7 @@ def test_roc_figure_has_a_description_and_rises(audit: MembershipAudit) -> None:
     assert display.found[-1] == 1.0
 
 
+@pytest.mark.merge
 def test_importing_report_does_not_import_audit() -> None:
     script = "import sys, onefold.report; print('onefold.audit' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

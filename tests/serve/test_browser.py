@@ -24,7 +24,7 @@ from tests.browsing import CONTRAST, narrow, sideways
 
 PATIENCE = 90.0
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.merge
 
 
 @pytest.fixture(scope="module")

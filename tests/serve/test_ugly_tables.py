@@ -215,7 +215,7 @@ def test_forecast_is_computed_once_and_not_for_what_was_changed_again(
     assert counted == ["entry"]
 
 
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_program_that_is_ended_leaves_nothing_on_the_disk(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "onefold", "serve"]
