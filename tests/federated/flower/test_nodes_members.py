@@ -91,11 +91,11 @@ def test_query_with_other_features_exits_with_code_2(federation: Any, tmp_path: 
 
 
 def test_site_with_a_spent_budget_refuses_every_later_query(federation: Any) -> None:
-    limit = ("site", "--folder", federation.site("north").root, "--fit-only", "--json", "--caller-total")
+    limit = ("site", "--folder", federation.site("north").root, "--fit-only", "--json", "--querier-total")
     assert federation.run(*limit, 200, folder=False).returncode == 0
-    first = federation.query("--caller", "greedy")
-    second = federation.query("--caller", "greedy")
-    other = federation.query("--caller", "modest")
+    first = federation.query("--querier", "greedy")
+    second = federation.query("--querier", "greedy")
+    other = federation.query("--querier", "modest")
     assert federation.run(*limit, 1_000_000, folder=False).returncode == 0  # for the tests that follow
     assert not first["partial"]
     assert (second["partial"], second["code"]) == (True, 3)

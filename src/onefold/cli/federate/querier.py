@@ -273,7 +273,7 @@ def add_query(parts: Any) -> None:
         "name of the querier, or a file of its signing key (.signkey): queries are signed with the key of "
         "that name, which is made at the first query (default: your user name)"
     )
-    option(parser, "--querier --caller NAME", name)
+    option(parser, "--querier NAME", name)
     purpose = "what the answers are for: a line that is signed and shown to the data owners"
     option(parser, "--purpose TEXT", purpose, default="")
     flag(parser, "--json", "print the result as JSON")

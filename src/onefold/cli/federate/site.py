@@ -147,7 +147,7 @@ def _add_limits(group: Any) -> None:
     option(group, "--per-minute N", minute, shared.whole)
     option(group, "--total N", "largest number of rows ever answered (1000000 until changed)", shared.whole)
     each = "largest number of rows ever answered to one querier (1000000 until changed)"
-    option(group, "--querier-total --caller-total N", each, shared.whole)
+    option(group, "--querier-total N", each, shared.whole)
     sums = (
         "let sums of the RAW ROWS leave without noise, for answers joined with scores of all sites; needs "
         "DATA and --schema, not with --epsilon; a site that differs from the others in this is kept out"
@@ -573,7 +573,7 @@ def add_simulate(parts: Any) -> None:
     alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
     option(parser, "--alpha A", alpha, shared.positive, 0.3)
     few = "number of classes at each site, for --partition classes"
-    option(parser, "--classes-per-site --classes-per-owner N", few, shared.whole, 2)
+    option(parser, "--classes-per-site N", few, shared.whole, 2)
     common.add_rule_options(parser, default="min")
     lie = "let the first F sites (see --liars) send false answers of this kind"
     option(parser, "--lie", lie, choices=LIES)
