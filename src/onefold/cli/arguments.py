@@ -74,7 +74,6 @@ seed = _value(int, lambda value: 0 <= value < 2**32, "a whole number from 0 to 4
 jobs = _value(int, lambda value: value == -1 or value >= 1, "-1 or a whole number from 1 on")
 fraction = _value(float, lambda value: 0 < value < 1, "a number between 0 and 1")
 chance = _value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-delta_or_zero = _value(float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
 positive = _value(float, lambda value: 0 < value < math.inf, "a positive number")
 not_negative = _value(float, lambda value: 0 <= value < math.inf, "a number from 0 on")
 scale = _value(
@@ -148,11 +147,6 @@ def encoders_of(args: argparse.Namespace) -> dict[str, str]:
             raise InvalidInputError(f"--encoder names column {name!r} twice")
         found[name] = path
     return found
-
-
-def add_label(parser: Any) -> None:
-    """The label column of a command that cannot do without."""
-    option(parser, "--label COL", "column that holds the classes", required=True)
 
 
 def add_ignore(parser: Any, what: str = "column to leave out") -> None:

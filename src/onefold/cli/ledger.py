@@ -37,7 +37,7 @@ def _add_new(parts: Any) -> None:
     )
     parser.add_argument("file", metavar="FILE", help="file to write; it must not exist")
     option(parser, "--epsilon E", "largest total epsilon (default: no limit)", shared.positive)
-    option(parser, "--delta D", "largest total delta (default: no limit)", shared.delta_or_zero)
+    option(parser, "--delta D", "largest total delta (default: no limit)", shared.chance)
     unit = "what is counted: one entry of the table, a record (a whole row with its label), or all rows of a "
     option(parser, "--unit", unit + "person", default="record", choices=("entry", "record", "person"))
     option(
