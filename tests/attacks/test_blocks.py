@@ -35,7 +35,6 @@ SOURCE = Path(onefold.__file__).parent
 # The same code with another unit, other neighbours or more rows: before a merge.
 VARIANTS = {
     *(name for name in RELEASES if name.endswith((", replace", ", many rows", ", entry"))),
-    "tables, person",
     "moments, pooled",
     "regression, schema",
     "regression, person",
