@@ -271,7 +271,7 @@ def test_members_that_share_bytes_are_refused():
 
 
 def test_huge_directory_is_refused_before_it_is_read(monkeypatch):
-    monkeypatch.setattr("onefold._base.stored_zip.LARGEST_DIRECTORY", 100)
+    monkeypatch.setattr("onefold._base.archive.LARGEST_DIRECTORY", 100)
     refused(SMALL, "too many parts")
 
 

@@ -2,11 +2,13 @@
 
 import math
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
 
-from onefold._base.fixed_point import exact_gram, row_lengths, shortened, unit_rows
+from onefold._base.fixed_point import exact_gram, mean_inside, row_lengths, shortened, unit_rows
+from reference.noisy_pairs import cut_off_mean
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e300])
@@ -62,3 +64,30 @@ def test_lengths_depend_on_the_row_alone() -> None:
 def test_gram_of_whole_numbers_is_exact() -> None:
     steps = np.random.default_rng(2).integers(-(2**14), 2**14, (300, 9))
     np.testing.assert_array_equal(exact_gram(steps.astype(float)), steps.T @ steps)
+
+
+# --- what is expected of a number behind noise that must lie in an interval --------------------------------
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (0.0, math.inf), (-0.5, 0.5)])
+def test_mean_is_that_of_the_law_between_the_ends(ends: tuple[float, float]) -> None:
+    for value, deviation in product([-40.0, -3.0, -0.2, 0.0, 0.3, 1.0, 2.5, 30.0], [0.01, 0.3, 5.0]):
+        found = mean_inside(value, deviation, *ends)
+        assert ends[0] <= found <= ends[1]
+        if abs(value) / deviation < 200.0:  # where quadrature still finds the law
+            law = cut_off_mean(value, deviation, *ends)
+            assert found == pytest.approx(law, rel=1e-6, abs=1e-9), (value, deviation)
+
+
+def test_no_noise_leaves_the_value_and_endless_noise_the_middle() -> None:
+    assert mean_inside(0.3, 0.0, 0.0, 1.0) == 0.3
+    assert mean_inside(-2.0, 0.0, 0.0, 1.0) == 0.0
+    for deviation in (1e3, 1e6, 1e12, 1e100):
+        assert mean_inside(0.3, deviation, 0.0, 1.0) == pytest.approx(0.5, abs=1e-5)
+        assert mean_inside(-7.0, deviation, 0.0, 1.0) == pytest.approx(0.5, abs=1e-2)
+
+
+@pytest.mark.parametrize("value", [-1e8, 1e8, -1e300, 1e300])
+def test_values_far_outside_are_the_nearest_end(value: float) -> None:
+    found = mean_inside(value, 1.0, 0.0, 1.0)
+    assert found == pytest.approx(float(value > 0.0), abs=1e-6)

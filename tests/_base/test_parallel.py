@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from onefold._base.parallel import one_blas_thread, run_parallel, worker_count
+from onefold._base.optional import require
+from onefold._base.parallel import one_blas_thread, run_parallel, track, worker_count
+from onefold.exceptions import MissingDependencyError
 
 
 def blas_threads():
@@ -85,3 +87,25 @@ def test_invalid_numbers_of_jobs_are_refused(bad):
 
 def test_numpy_integers_are_accepted_as_n_jobs():
     assert worker_count(np.int64(3)) == 3
+
+
+# --- bars, and optional packages ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("show", [None, True, False])
+def test_items_pass_unchanged(show, capsys):
+    assert list(track(range(5), 5, "counting", show)) == [0, 1, 2, 3, 4]
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert ("counting" in captured.err) == (show is True)
+
+
+def test_a_missing_dependency_names_the_extra():
+    with pytest.raises(
+        MissingDependencyError, match=r"absent_package is needed here: pip install 'onefold\[report\]'"
+    ):
+        require("absent_package.part", "report")
+
+
+def test_a_present_dependency_is_returned():
+    assert require("json", "report").dumps([1]) == "[1]"

@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr
 
 import pytest
 
-from onefold._base.progress import track
+from onefold._base.parallel import track
 from onefold.cli import console
 from onefold.exceptions import DataScaleWarning
 
@@ -73,7 +73,7 @@ def test_clock_stops_when_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("quiet", [True, False])
 def test_quiet_suppresses_progress_bars(monkeypatch: pytest.MonkeyPatch, quiet: bool) -> None:
-    monkeypatch.setattr("onefold._base.progress.DELAY_SECONDS", 0.0)
+    monkeypatch.setattr("onefold._base.parallel.DELAY_SECONDS", 0.0)
     with on_a_terminal() as terminal:
         with console.without_bars(quiet):
             assert list(track(range(3), 3, "fitting")) == [0, 1, 2]

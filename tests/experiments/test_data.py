@@ -11,8 +11,7 @@ import pytest
 
 from experiments import harness
 from experiments.data import __main__ as commands
-from experiments.data import encoders, fingerprints, stand_ins, tables
-from onefold import datasets
+from experiments.data import encoders, fingerprints, named, stand_ins, tables
 
 
 def write_idx(path: Path, values: np.ndarray) -> None:
@@ -195,7 +194,7 @@ def test_stand_ins_have_the_arrays_of_the_real_files(small: Path) -> None:
     ],
 )
 def test_stand_ins_are_read_like_the_real_files(small: Path, name: str) -> None:
-    data = datasets.load(name, small)
+    data = named.load(name, small)
     assert np.isfinite(data.X_train).all()
     assert set(np.unique(data.y_test)) <= set(np.unique(data.y_train))
 

@@ -16,8 +16,9 @@ For Ray call ``ray.util.joblib.register_ray()`` first. Without such a choice it 
 process, where nothing has to be copied.
 """
 
+import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
@@ -30,13 +31,14 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 from onefold._base.arrays import Array
-from onefold._base.progress import track
 from onefold._base.validation import Whole, check_parameter
 
-__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "run_spread", "worker_count"]
+__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "run_spread", "track", "worker_count"]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+DELAY_SECONDS = 2.0  # of work before a bar is shown
 
 
 @cache
@@ -182,3 +184,26 @@ def _alone(function: Callable[[Array], Result], data: Array) -> Result:
     same product, with other last digits. So the work is done on a copy.
     """
     return run_parallel(function, [np.array(data)], n_jobs=1)[0]
+
+
+# --- progress bars that stay out of the way ----------------------------------------------------------------
+
+
+def track(
+    iterable: Iterable[Item], total: int | None = None, description: str = "", show: bool | None = None
+) -> Iterable[Item]:
+    """Return the items of ``iterable`` behind a progress bar on standard error.
+
+    ``show=None`` shows the bar when standard error is a terminal and two seconds have passed;
+    ``True`` shows it at once, ``False`` never.
+    """
+    wanted = sys.stderr.isatty() if show is None else show
+    if not wanted:
+        return iterable
+    from tqdm import tqdm  # imported late: a library call without a bar does not pay for it
+
+    delay = 0.0 if show else DELAY_SECONDS
+    bar: Iterable[Item] = tqdm(
+        iterable, total=total, desc=description, delay=delay, file=sys.stderr, leave=False
+    )
+    return bar

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray, Floats
-from onefold._base.progress import track
+from onefold._base.parallel import track
 from onefold.cli import arguments as shared
 from onefold.cli import contracts, reports
 from onefold.cli.arguments import flag, option

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
-from onefold._base.progress import track
+from onefold._base.parallel import track
 from onefold._base.validation import OneOf, check_parameter, check_rows
 from onefold.datasets import partition as spread
 from onefold.datasets import train_test_split

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Floats
-from onefold._base.noisy_values import denoised_spectrum, mean_inside
+from onefold._base.fixed_point import denoised_spectrum, mean_inside
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 

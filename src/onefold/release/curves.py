@@ -12,7 +12,7 @@ from sklearn.metrics import check_scoring
 from sklearn.utils import check_array, check_consistent_length
 
 from onefold._base.arrays import AnyArray, Floats
-from onefold._base.progress import track
+from onefold._base.parallel import track
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import FisherGaussian

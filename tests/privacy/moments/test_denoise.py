@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from onefold._base.noisy_values import denoised_spectrum
+from onefold._base.fixed_point import denoised_spectrum
 from onefold.privacy.moments import _denoise
 from onefold.privacy.moments._denoise import (
     denoised_discriminant,

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onefold._base.arrays import Floats
-from onefold._base.noisy_values import denoised_spectrum
+from onefold._base.fixed_point import denoised_spectrum
 
 __all__ = [
     "POOLED_PARTS",
