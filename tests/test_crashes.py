@@ -178,7 +178,7 @@ def fit_site(number: int) -> Callable[[Path], None]:
         if number == 0:
             store_moments(own, MOMENTS_SENT, recipe={"fit": 0})
         else:
-            store_model(own, SITE_MODEL, send_plain_sums=True, recipe={"fit": 1}, distances={"fit": 1})
+            store_model(own, SITE_MODEL, send_plain_sums=True, recipe={"fit": 1})
 
     return fitted
 
@@ -348,8 +348,9 @@ def kill_twice(name: str, torn: bool, root: Path, stride: int) -> None:
             shutil.rmtree(folder)
 
 
-# A site writes in many steps, and each is killed twice.
-TWICE = [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] == "site")) for case in CASES]
+# Some write in many steps, and each is killed twice.
+SHORT = [case for case in CASES if case[0] in ("file", "log", "ledger")]
+TWICE = [pytest.param(*case, marks=[pytest.mark.merge] * (case not in SHORT)) for case in CASES]
 
 
 @pytest.mark.parametrize("name, torn", TWICE)
@@ -358,7 +359,7 @@ def test_killed_at_every_step_and_soon_again(name, torn, memory):
     kill_twice(name, torn, memory, stride=41 if name == "site" else 7)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name, torn", CASES)
 def test_killed_at_every_step_and_twice_in_a_row(name, torn, memory):
     # Recovery has steps of its own. Some write a log and a file, which are here by themselves.

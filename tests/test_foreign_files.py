@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io as streams
+import itertools
 import json
 import os
 import subprocess
@@ -151,20 +152,15 @@ def test_compressed_npz_is_read_up_to_what_deflate_can_do(tmp_path):
     assert all(size > 900 * packed for size, packed in sizes)  # the bound is near
 
 
-@pytest.mark.parametrize(
-    "raised",
-    [NotImplementedError(), RuntimeError("password required"), zlib.error(), RecursionError(), SyntaxError()],
-)
-@pytest.mark.parametrize("suffix", [".npz", ".parquet", ".csv"])
-def test_whatever_a_table_reader_raises_becomes_one_line_with_the_path(raised, suffix, tmp_path, monkeypatch):
-    found = next(each for each in formats_of("npz", "csv", "parquet") if each.suffix == suffix)
-    path = tmp_path / f"table{suffix}"
-    path.write_bytes(found.sample)
-    for place in ("onefold.tables.sources.NpzSource", "onefold.tables.sources.ParquetSource"):
-        monkeypatch.setattr(f"{place}._blocks", failing(raised))
-    monkeypatch.setattr("onefold.tables.sources.CsvSource._blocks", failing(raised))
-    with pytest.raises(FileFormatError, match="table"):
-        read_table(path)
+def test_whatever_a_table_reader_raises_becomes_one_line_with_the_path(tmp_path, monkeypatch):
+    kinds = RuntimeError("password required"), NotImplementedError(), zlib.error(), RecursionError()
+    for found, raised in itertools.product(formats_of("npz", "csv", "parquet"), (*kinds, SyntaxError())):
+        path = tmp_path / f"table{found.suffix}"
+        path.write_bytes(found.sample)
+        for kind in ("Npz", "Parquet", "Csv"):
+            monkeypatch.setattr(f"onefold.tables.sources.{kind}Source._blocks", failing(raised))
+        with pytest.raises(FileFormatError, match="table"):
+            read_table(path)
 
 
 def failing(error: Exception) -> Callable[..., Iterator[object]]:
@@ -226,8 +222,12 @@ def test_counts_are_whole_numbers_within_what_is_there(value):
 
 # --- every format: damage and forgeries ---------------------------------------------------------------------
 
-SHARE = 0.02  # of all forgeries in the fast test; all of them take an hour
-DAMAGES = 15
+# Of how many parts of all formats, the share of all forgeries (all of them take an hour), and damages.
+FEW, MORE = (2, 0.003, 4), (6, 0.02, 15)
+PARTS = [
+    *((part, *FEW) for part in range(FEW[0])),
+    *(pytest.param(part, *MORE, marks=pytest.mark.merge) for part in range(MORE[0])),
+]
 
 
 @pytest.fixture(scope="module")
@@ -236,14 +236,16 @@ def samples() -> list[Format]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("part", range(6))
-def test_changed_files_load_to_something_usable_or_raise_our_error(samples, part, tmp_path):
+@pytest.mark.parametrize(("part", "n_parts", "share", "damages"), PARTS)
+def test_changed_files_load_to_something_usable_or_raise_our_error(
+    samples, part, n_parts, share, damages, tmp_path
+):
     rng = np.random.default_rng(part)
     faults = []
-    for each in samples[part::6]:
+    for each in samples[part::n_parts]:
         path = tmp_path / f"file{each.suffix}"
-        forgery = forgeries(each.sample, lambda _: rng.random() < SHARE)
-        for what, content in [*damaged(each.sample, part, DAMAGES), *forgery]:
+        forgery = forgeries(each.sample, lambda _: rng.random() < share)
+        for what, content in [*damaged(each.sample, part, damages), *forgery]:
             path.write_bytes(content)
             fault = fault_of(each, path, len(content))
             if fault is not None:

@@ -30,6 +30,7 @@ def _seconds(statement: str) -> float:
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
+@pytest.mark.merge
 def test_import_takes_less_than_twice_its_foundation() -> None:
     _seconds(ONEFOLD)  # byte code and file cache are warm from here on
     # Alternating, so that a busy moment of the machine meets both; the best of each is the least disturbed.

@@ -44,6 +44,7 @@ def test_file_that_takes_too_much_memory_is_refused_without_taking_it_here(tmp_p
         tracemalloc.stop()
 
 
+@pytest.mark.merge
 def test_file_that_takes_too_much_time_is_refused(tmp_path):
     path = many_samples(tmp_path / "slow", 9000)
     with pytest.raises(FileFormatError, match=r"or 1 s|takes more than 5 s"):
@@ -57,6 +58,7 @@ def test_child_that_waits_for_ever_is_ended(tmp_path, monkeypatch):
         try_confined("onefold.io:load", tmp_path / "file")
 
 
+@pytest.mark.merge
 def test_good_file_is_opened_and_answers_as_before(tmp_path):
     model = FoldingClassifier(batch_size=5).fit(X, Y)
     io.save(model, tmp_path / "model")
@@ -66,7 +68,10 @@ def test_good_file_is_opened_and_answers_as_before(tmp_path):
     assert LocalModel.load_untrusted(tmp_path / "local").digest() == local.digest()
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"not a model"])
+@pytest.mark.parametrize(
+    "content",
+    [b"PK\x03\x04", *(pytest.param(each, marks=pytest.mark.merge) for each in (b"", b"not a model"))],
+)
 def test_reason_of_the_child_is_passed_on(content, tmp_path):
     (tmp_path / "file\x1b[2J").write_bytes(content)
     with pytest.raises(FileFormatError, match="not a model file, or damaged") as caught:

@@ -23,6 +23,7 @@ def where(samples: np.ndarray) -> tuple[int, float]:
 
 
 @pytest.mark.exact
+@pytest.mark.merge
 @pytest.mark.parametrize("name", MODELS)
 def test_processes_give_the_same_model(name: str) -> None:
     here = MODELS[name].fit(X, y).distances(X[:200])
@@ -32,7 +33,7 @@ def test_processes_give_the_same_model(name: str) -> None:
 
 
 @pytest.mark.exact
-@pytest.mark.slow
+@pytest.mark.merge
 @pytest.mark.parametrize("name", MODELS)
 def test_a_dask_cluster_gives_the_same_model(name: str) -> None:
     distributed = pytest.importorskip("distributed")
@@ -43,7 +44,7 @@ def test_a_dask_cluster_gives_the_same_model(name: str) -> None:
     np.testing.assert_array_equal(spread.distances(X[:200]), here)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", MODELS)
 def test_ray_workers_give_the_same_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray writes a token into the home directory
