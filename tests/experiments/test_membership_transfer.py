@@ -42,6 +42,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.merge
 def test_digits_experiment_runs_and_resumes(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--tables", "2", "--methods", "moments", "--seeds", "1"]
     arguments += ["--data-dir", str(data_dir), "--resume", str(data_dir / "journal")]

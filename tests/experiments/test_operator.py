@@ -58,6 +58,7 @@ def run(module, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
+@pytest.mark.merge
 def test_newsgroups_experiment_compares_folding_with_gradient_heads(data_dir: Path, capsys) -> None:
     found = run(newsgroups, capsys, "--data-dir", str(data_dir), "--alphas", "1")
     rows = {
@@ -88,6 +89,7 @@ def test_german_news_experiment_runs_with_joined_embeddings(data_dir: Path, caps
     assert {"alpha=2 both rms", "alpha=2 n-grams rms", "alpha=0.5 sentence max"} <= set(found["values"])
 
 
+@pytest.mark.merge
 def test_private_sites_experiment_states_its_guarantee(data_dir: Path, capsys) -> None:
     found = run(private, capsys, "--data-dir", str(data_dir), "--sources", "newsgroups")
     (table,) = found["tables"]

@@ -4,11 +4,14 @@ import re
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.report import Comparison, Entry, of_comparison, report_page, write_page
+from onefold.report.federations import NO_NOISE, of_simulation
 
 VOID = {"meta", "img", "link", "br"}
 
@@ -138,6 +141,32 @@ def test_write_page_writes_whole_or_not_at_all(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="cannot be written"):
         write_page(target, "x")
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_page_of_a_simulation_says_what_joining_gives_and_that_nothing_is_private() -> None:
+    found = SimpleNamespace(
+        classes=np.array(["a", "b"]),
+        class_counts=np.array([[36, 0], [4, 60]]),
+        alone=(0.4, 0.8),
+        federated=0.9,
+        honest=0.95,
+        pooled=float("nan"),
+        majority=0.6,
+        gain_interval=(0.2, 0.4),
+        n_test=50,
+    )
+    page = of_simulation("Sites", found, {"seed": 0}, ["Read this."])
+    assert page.verdict[0].startswith("Together the sites predict 90 of 100 rows right in one round; alone")
+    assert "better than always answering the most frequent class" in page.verdict[1]
+    assert page.verdict[-1] == NO_NOISE
+    (numbers,) = [part.rows for part in page.sections if part.title == "The numbers"]
+    assert [row[0] for row in numbers] == [
+        "site 1 alone",
+        "site 2 alone",
+        "together, one round",
+        "together, if no site lied",
+    ]
+    assert [row[1:3] for row in numbers] == [[36, 1], [64, 2], [100, 2], [100, 2]]
 
 
 def test_comparison_table_and_json_hold_the_entries(study: Comparison) -> None:
