@@ -99,7 +99,9 @@ def pumped(pattern: str) -> Iterator[Callable[[int], str]]:
 
 
 def test_patterns_take_time_in_proportion_to_the_text() -> None:
-    for place, (pattern, methods) in patterns().items():
+    for place, (given, methods) in patterns().items():
+        # A pattern of bytes is as fast as that of the same letters.
+        pattern = given if isinstance(given.pattern, str) else re.compile(given.pattern.decode("latin-1"))
         for method in methods:
             call = getattr(pattern, method)
             work = partial(call, "") if method == "sub" else partial(_all, call)
