@@ -479,7 +479,7 @@ ALL = {name: (case[0], 1) for name, case in RELEASES.items()} | MORE
 
 # Calls that draw and release nothing under a claim, by file and function.
 NO_RELEASE = {
-    "release/curves.py": "simulated noise of a figure",
+    "release/choosing.py": "simulated noise of a figure",
     "release/releases.py:release_utility_preserving": "its guarantee is void",
     "privacy/mechanisms/mechanism.py:Mechanism.sample": "noise without data, for whoever wants to look at it",
     "privacy/mechanisms/mechanism.py:Mechanism.randomise_pair": "a bare mechanism, which takes no ledger",

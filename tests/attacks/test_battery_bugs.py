@@ -12,7 +12,7 @@ from tests.tiers import first_of, later
 
 from attacks.release_targets import all_targets
 from onefold.audit.battery import attack
-from onefold.fabrication import TableSynthesizer, pair_tables, synthesizer
+from onefold.fabrication import TableSynthesizer, counts, synthesizer
 from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, Laplace, samplers
 from onefold.privacy.domains import Ball
@@ -25,7 +25,7 @@ FEW, FEWER = 2000, 300  # releases; fewer of what takes long and is seen at once
 ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
 Patch = pytest.MonkeyPatch
 Plant = Callable[[Patch], None]
-STREAM_USERS = (mechanism, rows, labels, moments, pair_tables)
+STREAM_USERS = (mechanism, rows, labels, moments, counts)
 
 
 def caught(name: str, place: int = ENTRY, n_releases: int = FEW) -> set[str]:
@@ -166,7 +166,7 @@ def records_of_a_person_counted_one_by_one(patch: Patch) -> None:
 
 
 def half_the_noise_on_pairs(patch: Patch) -> None:
-    original = pair_tables.with_noise
+    original = counts.with_noise
     patch.setattr(
         synthesizer,
         "with_noise",
@@ -190,7 +190,7 @@ def rows_of_a_person_not_limited(patch: Patch) -> None:
 
 
 def noise_for_one_row_of_a_person(patch: Patch) -> None:
-    original = pair_tables.with_noise
+    original = counts.with_noise
     patch.setattr(
         synthesizer,
         "with_noise",

@@ -73,7 +73,7 @@ DRAWS = ("bernoulli", "byte_stream", "discrete_laplace", "rounded_gaussian")
 NO_RELEASE = {
     "privacy/persons.py:limit_rows": "which rows of a person count",
     "privacy/mechanisms/mechanism.py:sample": "noise without data, for whoever wants to look at it",
-    "release/curves.py:draw": "simulated noise of a figure",
+    "release/choosing.py:draw": "simulated noise of a figure",
     "release/releases.py:release_utility_preserving": "its guarantee is void",
 }
 

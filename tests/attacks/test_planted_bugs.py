@@ -17,7 +17,7 @@ from tests.tiers import later
 
 from attacks.block_releases import MANY, block_releases
 from attacks.blocks import BlockRelease, contradictions
-from onefold.fabrication import pair_map, pair_tables, synthesizer
+from onefold.fabrication import counts, pair_map, synthesizer
 from onefold.federated.secret import noise, rounds
 from onefold.federated.secret.contract import SumContract
 from onefold.privacy import Ball, Box, domains, samplers
@@ -49,7 +49,7 @@ def seen_in(*names: str, fast: bool = False) -> Callable[[Plant], Plant]:
 
 def changed_noise(patch: Patch, change: Callable[[Any, Any, Any, Any], Any]) -> None:
     """Let ``change(layout, raw, noisy, sigmas)`` have the last word on noisy counts."""
-    original = pair_tables.with_noise
+    original = counts.with_noise
 
     def with_noise(layout: Any, vector: Any, sigmas: Any, seed: Any) -> Any:
         return change(layout, vector, original(layout, vector, sigmas, seed), sigmas)
@@ -69,7 +69,7 @@ def last_of_ten_pair_tables_raw(patch: Patch) -> None:
 
 @seen_in("tables", "tables, person")
 def single_columns_with_seven_tenths_of_the_noise_where_there_are_four_classes(patch: Patch) -> None:
-    original = pair_tables.with_noise
+    original = counts.with_noise
 
     def with_noise(layout: Any, vector: Any, sigmas: Any, seed: Any) -> Any:
         factor = 0.7 if layout.n_classes == 4 else 1.0
@@ -293,7 +293,7 @@ def number_outside_with_twice_the_epsilon(patch: Patch) -> None:
 
 @seen_in("tables", "moments", "AnalyticGaussian, record", "labels", "rows outside")
 def seeded_generator(patch: Patch) -> None:
-    for module in (mechanism, rows, labels, _release, pair_tables, domains, noise):
+    for module in (mechanism, rows, labels, _release, counts, domains, noise):
         patch.setattr(module, "byte_stream", lambda random_state: samplers.byte_stream(0))
 
 

@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib")
 
 from starlette import testclient
 
-from onefold.fabrication import pair_tables, synthesizer
+from onefold.fabrication import counts, synthesizer
 from onefold.federated.flower import Federation
 from onefold.federated.flower.life import LifeSign, born, write_sign
 from onefold.federated.flower.nodes import Node
@@ -178,7 +178,7 @@ def test_every_release_is_one_event_that_is_there_before_noise(
     user.post(f"/api/table/{given['id']}/preview", json=given["about"])
     user.post(f"/api/table/{given['id']}/curve", json=given["about"])
     assert Ledger.load(ledger).events == ()  # looking costs nothing
-    monkeypatch.setattr(pair_tables, "rounded_gaussian", watched(pair_tables.rounded_gaussian))
+    monkeypatch.setattr(counts, "rounded_gaussian", watched(counts.rounded_gaussian))
     monkeypatch.setattr(Mechanism, "randomise", watched(Mechanism.randomise))
     for click in (1, 2, 3):
         counted.clear()

@@ -9,9 +9,9 @@ import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import TableCounts, TableSynthesizer, synthesizer
-from onefold.fabrication._synthesis import repair, spanning_tree
 from onefold.fabrication.bins import Bins, simplex
-from onefold.fabrication.pair_tables import CountLayout, spent
+from onefold.fabrication.counts import CountLayout, spent
+from onefold.fabrication.synthetic_rows import repair, spanning_tree
 from onefold.privacy import Guarantee
 from onefold.privacy.calibration import mu_of
 from onefold.tables import Field, Schema
@@ -78,7 +78,7 @@ def test_counts_are_those_of_the_literal_version(n: int, sizes: tuple[int, ...],
 def test_rows_are_counted_in_blocks_without_losing_any(monkeypatch: pytest.MonkeyPatch) -> None:
     codes, classes, layout = cells(1000, (3, 4), 2)
     whole = layout.count(lambda column, rows: codes[column][rows], classes)
-    monkeypatch.setattr("onefold.fabrication.pair_tables.BLOCK_ROWS", 37)
+    monkeypatch.setattr("onefold.fabrication.counts.BLOCK_ROWS", 37)
     assert np.array_equal(layout.count(lambda column, rows: codes[column][rows], classes), whole)
 
 

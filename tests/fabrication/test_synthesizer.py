@@ -17,8 +17,7 @@ from onefold import io
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.fabrication import TableCounts, TableSynthesizer, mock_table, synthesizer
 from onefold.fabrication.bins import ColumnCells, coarse_bins
-from onefold.fabrication.pair_tables import CountLayout, spent, with_noise
-from onefold.fabrication.plan import CountingPlan
+from onefold.fabrication.counts import CountingPlan, CountLayout, spent, with_noise
 from onefold.privacy import Ledger
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.tables import Field, Schema

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold.release import RobustSVM
-from onefold.release._solver import (
+from onefold.release.svm import (
     WIDTHS,
     MarginProblem,
     Point,
@@ -47,7 +47,7 @@ def test_program_without_settled_rows_has_the_solution_of_all_rows(monkeypatch: 
     assert first_size(whole) < len(whole.G) / 4
     near = smooth_point(whole, 100)[0].z
     quick, _ = quadratic_program(whole, near, 1e-10)
-    monkeypatch.setattr("onefold.release._solver.FEWEST", len(whole.G))
+    monkeypatch.setattr("onefold.release.svm.FEWEST", len(whole.G))
     slow, _ = quadratic_program(whole, near, 1e-10)
     scale = np.abs(slow.z).max()
     assert quick.z == pytest.approx(slow.z, abs=1e-6 * scale)
@@ -124,7 +124,7 @@ def test_class_that_lies_on_the_margin_needs_no_program(
     def refuse(*_: object) -> None:
         raise AssertionError("a program was solved")
 
-    monkeypatch.setattr("onefold.release._solver.quadratic_program", refuse)
+    monkeypatch.setattr("onefold.release.svm.quadratic_program", refuse)
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(4000, 6)) * 5, rng.random(4000) < 0.2
     svm = RobustSVM(theta=theta).fit(X, y)

@@ -1,15 +1,14 @@
 """Private synthetic data and models fitted to it: noise, then smoothing; noisy moments; noisy tables."""
 
 from onefold import io
+from onefold.fabrication.counts import KIND, TableCounts
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.moment_regressor import REGRESSOR, MomentRegressor
 from onefold.fabrication.moments import CLASSIFIER, MomentClassifier
-from onefold.fabrication.pair_tables import KIND, TableCounts
-from onefold.fabrication.plan import mock_table
-from onefold.fabrication.quality import TableQuality
 from onefold.fabrication.smoother import Smoother
 from onefold.fabrication.synthesizer import SYNTHESIZER, TableSynthesizer
+from onefold.fabrication.synthetic_rows import TableQuality, mock_table
 
 __all__ = [
     "Fabricator",

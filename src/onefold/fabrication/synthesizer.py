@@ -15,11 +15,25 @@ from onefold._base.arrays import AnyArray, Floats, Index, Integers, Mask, column
 from onefold._base.foreign import NOT_READABLE
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication._synthesis import Repaired, can_rake, draw_cells, repair
 from onefold.fabrication.bins import Bins, ColumnCells
-from onefold.fabrication.pair_tables import LARGEST_SIGMA, NO_NOISE, RAW, CountLayout, TableCounts, with_noise
-from onefold.fabrication.plan import CountingPlan
-from onefold.fabrication.quality import TableQuality, expected_errors, judge_rows
+from onefold.fabrication.counts import (
+    LARGEST_SIGMA,
+    NO_NOISE,
+    RAW,
+    CountingPlan,
+    CountLayout,
+    TableCounts,
+    with_noise,
+)
+from onefold.fabrication.synthetic_rows import (
+    Repaired,
+    TableQuality,
+    can_rake,
+    draw_cells,
+    expected_errors,
+    judge_rows,
+    repair,
+)
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.contract import under_contract
 from onefold.privacy.guarantee import Guarantee

@@ -1,7 +1,14 @@
 """Releasing a whole dataset with the least informative noise, so that others can learn from the rows."""
 
-from onefold.release.choosing import Strength, bounded_lam, bounded_lam_of_epsilon, choose
-from onefold.release.curves import NOISES, Curve, sweep
+from onefold.release.choosing import (
+    NOISES,
+    Curve,
+    Strength,
+    bounded_lam,
+    bounded_lam_of_epsilon,
+    choose,
+    sweep,
+)
 from onefold.release.releases import (
     Release,
     noise_bounds,

@@ -23,8 +23,7 @@ from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
 from onefold.privacy.terms import positive
-from onefold.release._solver import kkt_residual
-from onefold.release.svm import RobustSVM, signs
+from onefold.release.svm import RobustSVM, kkt_residual, signs
 
 __all__ = [
     "Release",

@@ -19,7 +19,7 @@ from onefold._base.fixed_point import MOST_ROWS
 from onefold._base.validation import Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableCounts
-from onefold.fabrication.pair_tables import RAW
+from onefold.fabrication.counts import RAW
 from onefold.federated.secret.contract import NO_NOISE, SumContract, SumParties
 from onefold.federated.secret.keys import canonical
 from onefold.federated.secret.noise import SPARE, SumBlock

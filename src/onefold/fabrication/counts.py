@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 
 from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.arrays import AnyArray, Index, Integers
+from onefold._base.arrays import AnyArray, Floats, Index, Integers
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import NOT_READABLE
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.fabrication.bins import FINE, Bins
+from onefold.fabrication.bins import FINE, Bins, ColumnCells, coarse_bins, fine_cells
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
+from onefold.tables import Field, Schema
 from onefold.tables.schema_format import differing
 
-__all__ = ["MOST_CELLS", "NO_NOISE", "RAW", "CountLayout", "TableCounts"]
+__all__ = ["CountLayout", "CountingPlan", "TableCounts"]
 
 KIND = "table counts"
 DAMAGED = "damaged, or not a file of table counts"
@@ -36,6 +37,12 @@ MOST_CELLS = 2**26
 MOST_ROWS = 2**40
 LARGEST_SIGMA = 2.0**40
 BLOCK_ROWS = 2**16  # rows whose cells are looked at together
+MOST_CLASSES = 20  # of a label within whose classes everything is counted
+MOST_PAIRS = 1770  # all pairs of 60 columns; of more columns, those close to each other in the schema
+MOST_LEVELS = 200  # of a category, after merging; fewer where there would be too many cells
+USUAL_CELLS = MOST_CELLS // 4  # at which categories begin to be merged further
+BINS_SHARE = 0.1  # of the budget, for counts of fine cells
+SINGLES_SHARE = 0.2  # of the rest, for tables of single columns
 
 
 @dataclass(frozen=True)
@@ -83,35 +90,13 @@ class CountLayout:
         )
 
     def singles(self, vector: AnyArray) -> list[AnyArray]:
-        """Return the tables of single columns as views of a vector, each of shape (n_classes, size).
-
-        Parameters
-        ----------
-        vector : ndarray of shape (length,)
-            All counts.
-
-        Returns
-        -------
-        list of ndarray
-            One table per column.
-        """
+        """Return the tables of single columns as views of a vector, each of shape (n_classes, size)."""
         ends = self.n_classes * np.cumsum([0, *self.sizes])
         spans = zip(ends[:-1], ends[1:], self.sizes, strict=True)
         return [vector[start:end].reshape(self.n_classes, size) for start, end, size in spans]
 
     def doubles(self, vector: AnyArray) -> Iterator[AnyArray]:
-        """Yield the tables of pairs as views of a vector, each of shape (n_classes, size, size).
-
-        Parameters
-        ----------
-        vector : ndarray of shape (length,)
-            All counts.
-
-        Yields
-        ------
-        ndarray
-            One table per pair.
-        """
+        """Yield the tables of pairs as views of a vector, each of shape (n_classes, size, size)."""
         start = self.singles_length
         for i, j in self.pairs:
             shape = self.n_classes, self.sizes[i], self.sizes[j]
@@ -120,20 +105,7 @@ class CountLayout:
             start = end
 
     def count(self, codes: Any, classes: Index) -> Integers:
-        """Count the rows of every cell.
-
-        Parameters
-        ----------
-        codes : callable
-            ``codes(column, rows)`` returns the cells of a slice of rows in a column.
-        classes : ndarray of intp
-            Class of every row; rows of class -1 do not count.
-
-        Returns
-        -------
-        ndarray of int64
-            The counts.
-        """
+        """Count rows by ``codes(column, rows)``, the cells of a slice of them; class -1 does not count."""
         vector = np.zeros(self.length, dtype=np.int64)
         singles, doubles = self.singles(vector), list(self.doubles(vector))
         for start in range(0, len(classes), BLOCK_ROWS):
@@ -552,3 +524,141 @@ def _check_claim(counts: TableCounts) -> None:
             raise FileFormatError("the stated noise is too small for the stated guarantee")
     if promise.mu is not None and not most <= promise.mu * (1.0 + 1e-9):
         raise FileFormatError("the stated noise is too small for the stated guarantee")
+
+
+# --- what is counted, from the schema alone -----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class CountingPlan:
+    """Columns with their fine cells, classes and pairs: everything that is known before a row is seen.
+
+    Parameters
+    ----------
+    schema : str
+        Digest of the schema.
+    n_fine : int
+        Fine cells of a column of numbers that has neither declared bins nor few values.
+    columns : tuple of ColumnCells
+        Columns that are counted. A label of few classes is none of them: all is counted within its classes.
+    n_classes : int
+        Number of these classes, or 1.
+    pairs : tuple of (int, int)
+        Columns that are counted together.
+
+    See Also
+    --------
+    TableSynthesizer : Counts by this plan.
+
+    Examples
+    --------
+    >>> from onefold.tables import Field, Schema
+    >>> label = Field("c", "boolean", role="label")
+    >>> schema = Schema([Field("a", low=0, high=1), Field("b", "boolean"), label])
+    >>> plan = CountingPlan.of(schema, 16)
+    >>> [column.size for column in plan.columns], plan.n_classes, plan.pairs, plan.open
+    ([17, 2], 2, ((0, 1),), (0,))
+    """
+
+    schema: str
+    n_fine: int
+    columns: tuple[ColumnCells, ...]
+    n_classes: int
+    pairs: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, schema: Schema, n_fine: int) -> "CountingPlan":
+        """Plan with a given number of fine cells."""
+        columns = tuple(ColumnCells.of(field, n_fine) for field in _counted(schema))
+        n_classes = len(_classes(schema)) or 1
+        return cls(schema.digest, n_fine, columns, n_classes, _pairs(len(columns)))
+
+    @classmethod
+    def for_noise(cls, schema: Schema, rows_about: float, noise: float) -> "CountingPlan":
+        """Plan with as many fine cells as the declared number of rows can fill."""
+        plan = cls.of(schema, 1)
+        if not plan.open:
+            return plan
+        return cls.of(schema, fine_cells(rows_about, noise * math.sqrt(len(plan.open) / BINS_SHARE)))
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Columns whose cells have to be counted before they can be merged."""
+        return tuple(place for place, column in enumerate(self.columns) if not column.fixed)
+
+    @property
+    def bins_share(self) -> float:
+        """Part of the budget that goes into counts of fine cells."""
+        return BINS_SHARE if self.open else 0.0
+
+    @property
+    def fine_layout(self) -> CountLayout:
+        """What is counted to find bins."""
+        chosen = [self.columns[place] for place in self.open]
+        return CountLayout(tuple(column.name for column in chosen), tuple(column.size for column in chosen))
+
+    def layout(self, bins: Bins) -> CountLayout:
+        """Return what is counted with bins."""
+        return CountLayout(
+            tuple(column.name for column in self.columns), bins.sizes, self.n_classes, self.pairs
+        )
+
+    def levels(self, layout: CountLayout, share: float) -> tuple[float, float]:
+        """Return deviations of noise that make counts 1-Gaussian private, for a part of the budget."""
+        part = SINGLES_SHARE if layout.pairs else 1.0
+        single = math.sqrt(len(layout.sizes) / (share * part))
+        return single, math.sqrt(len(layout.pairs) / (share * (1.0 - part))) if layout.pairs else 0.0
+
+    def declared_bins(self) -> Bins:
+        """Return the bins of a schema that declares all of them."""
+        return self._allowed(coarse_bins(self.columns, [None] * len(self.columns), 0.0, 0.0, 0.0))
+
+    def even_bins(self, n_rows: int, sigma: float) -> Bins:
+        """Make bins as if all cells of a column were equally full: nobody looks at rows."""
+        even = [np.full(size, n_rows // size, dtype=np.int64) for size in self.fine_layout.sizes]
+        return self.bins(np.concatenate(even), sigma)
+
+    def bins(self, vector: Integers, sigma: float) -> Bins:
+        """Make bins of noisy counts of fine cells: post-processing."""
+        noisy: list[Floats | None] = [None] * len(self.columns)
+        tables = [table[0].astype(np.float64) for table in self.fine_layout.singles(vector)]
+        for place, table in zip(self.open, tables, strict=True):
+            noisy[place] = table
+        weights = np.array([1.0 / len(table) for table in tables])
+        n_rows = max(float(weights @ [table.sum() for table in tables] / weights.sum()), 0.0)
+        # The noise on the pairs that will be counted with the rest of the same budget.
+        later = math.sqrt(len(self.pairs) / ((1.0 - BINS_SHARE) * (1.0 - SINGLES_SHARE)))
+        pair = sigma * later / math.sqrt(len(self.open) / BINS_SHARE)
+        most = MOST_LEVELS
+        found = coarse_bins(self.columns, noisy, sigma, pair, n_rows, most)
+        while self.layout(found).length > USUAL_CELLS and most > 2:
+            most //= 2
+            found = coarse_bins(self.columns, noisy, sigma, pair, n_rows, most)
+        return self._allowed(found)
+
+    def _allowed(self, bins: Bins) -> Bins:
+        if self.layout(bins).length > MOST_CELLS:
+            raise InvalidInputError("the schema declares too many levels and bins: declare fewer")
+        return bins
+
+
+def _classes(schema: Schema) -> tuple[Any, ...]:
+    """Classes within which everything is counted; none for a label of numbers or of many classes."""
+    label = schema.label
+    if label is None or not 1 < len(label.levels) <= MOST_CLASSES:
+        return ()
+    return label.levels
+
+
+def _counted(schema: Schema) -> list[Field]:
+    roles = ("feature",) if _classes(schema) else ("feature", "label")
+    found = [field for field in schema.fields if field.role in roles]
+    if not found:
+        raise InvalidInputError("the schema has no feature: there is nothing to synthesize")
+    return found
+
+
+def _pairs(n: int) -> tuple[tuple[int, int], ...]:
+    """Return all pairs of columns, or as many as there may be of those that stand close together."""
+    found = [(i, i + step) for step in range(1, n) for i in range(n - step)]
+    return tuple(sorted(found[: max(MOST_PAIRS, n - 1)]))
