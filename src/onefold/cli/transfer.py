@@ -116,15 +116,8 @@ def _add_fit(parts: Any) -> None:
         choices=("default", "documented", "nonparametric"),
     )
     flag(parser, "--allow-missing", "accept classes of the source that no labelled row of the target has")
-    flag(
-        parser,
-        "--procrustes",
-        "use only the shape that the source's class means form, for tables with another number of columns; "
-        "no gain was found on four pairs of tables",
-    )
     seed = "seed of the split into rows to fit and rows to hold out"
     option(parser, "--seed N", seed, shared.seed, 0)
-    shared.add_encoder_options(parser.add_argument_group("encoder, for rows unlike those of the source"))
     shared.add_output_options(parser)
     reports.add_report(parser)
     parser.set_defaults(run=run_fit)
@@ -224,14 +217,9 @@ def run_fit(args: argparse.Namespace) -> int:
         sources = [PrivateSource.load(name) for name in files]
     known = next((each.schema_ for each in sources if each.schema_ is not None), None)
     schema = _schema_of_target(args, known)
-    encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
-    if args.procrustes:
-        if encoder is not None:
-            raise InvalidInputError("--procrustes takes rows as they are: leave out --encoder")
-        encoder = "procrustes"
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}
-    model = TransferClassifier(**given, strategy=args.strategy, to_source=encoder, **more)
+    model = TransferClassifier(**given, strategy=args.strategy, **more)
     names, rows, labels = _target(args, schema)
     with without_bars(args.quiet), busy("fitting", args.quiet):
         model.fit(rows, labels)
@@ -294,12 +282,10 @@ def _report(
         **reports.facts_of({}, **{"the model": args.out}, **dict(zip(whose, files, strict=True))),
     }
     weights = model.weights_ or {}
-    total = sum(weights.values()) or 1.0
-    ordered = sorted(weights.items(), key=lambda pair: -pair[1])
     experts = Section(
         "Weights of the experts",
         headers=["expert", "weight", "share"],
-        rows=[(_expert(name), weight, round(weight / total, 4)) for name, weight in ordered],
+        rows=[(_expert(name), weights[name], round(share, 4)) for share, name in _shares(weights)],
     )
     title = f"Transfer to {Path(args.data).name}"
     promises = [source.guarantee_ for source in sources]
@@ -405,10 +391,15 @@ def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
 
 def _weights_in_words(weights: dict[str, float]) -> str:
     """Which experts carry weight, the heaviest first."""
-    total = sum(weights.values()) or 1.0
-    shares = sorted(((weight / total, name) for name, weight in weights.items()), reverse=True)
-    named = [f"{_expert(name)} {100 * share:.0f} %" for share, name in shares if share >= LEAST_SHARE]
+    named = [
+        f"{_expert(name)} {100 * share:.0f} %" for share, name in _shares(weights) if share >= LEAST_SHARE
+    ]
     return "weight: " + ", ".join(named)
+
+
+def _shares(weights: dict[str, float]) -> list[tuple[float, str]]:
+    total = sum(weights.values()) or 1.0
+    return sorted(((weight / total, name) for name, weight in weights.items()), reverse=True)
 
 
 def _expert(name: str) -> str:
