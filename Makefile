@@ -37,7 +37,7 @@ tutorials: $(VENV)/.all-ready ## run every block of every tutorial, each page in
 	$(BIN)/python docs/run_tutorial.py docs/tutorials/*.md
 
 test: $(VENV)/.all-ready ## the fast tests: everything but what is marked merge or nightly; ARGS is handed to pytest
-	$(PYTEST) $(WORKERS) -m "not slow and not merge and not nightly" $(ARGS)
+	$(PYTEST) $(WORKERS) -m "not merge and not nightly" $(ARGS)
 
 merge: $(VENV)/.all-ready ## what a change must pass besides: tests marked merge, exact tests under two kernels, a fixed search of files
 	$(PYTEST) $(WORKERS) -m "merge and not nightly" $(ARGS)

@@ -33,7 +33,7 @@ MARK = "@pytest.mark.exact"
 def _exact() -> list[str]:
     """Arguments that run the exact tests. Only their files are named: collecting all takes longer."""
     files = sorted(path for path in Path(__file__).parent.rglob("test_*.py") if MARK in path.read_text())
-    return ["--numprocesses", "auto", "-m", "exact and not slow and not nightly", *map(str, files)]
+    return ["--numprocesses", "auto", "-m", "exact and not nightly", *map(str, files)]
 
 
 def _features() -> dict[str, bool]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-TIERS = ("merge", "nightly", "slow")
+TIERS = ("merge", "nightly")
 WARN, FAIL = 1.0, 3.0  # seconds of a machine on which the yardstick takes YARDSTICK
 YARDSTICK = 0.043
 

@@ -39,17 +39,6 @@ from onefold._base.files import atomic_write
 from onefold._base.foreign import NOT_READABLE, TOO_LARGE, claimed, parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError
 
-__all__ = [
-    "FORMAT",
-    "archive_bytes",
-    "kind_of",
-    "nest",
-    "part",
-    "read_archive",
-    "save_archive",
-    "write_archive",
-]
-
 FORMAT = 2
 MANIFEST = "manifest.json"
 SUFFIX = ".npy"

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from onefold.exceptions import FileFormatError, OnefoldError
 
-__all__ = ["MEGABYTES", "SECONDS", "try_confined"]
-
 MEGABYTES = 1024
 SECONDS = 60
 # A busy machine may let a child wait for longer than it computes.

@@ -21,23 +21,6 @@ from typing import IO, Any, TypeVar
 
 from onefold.exceptions import FileFormatError, InvalidInputError
 
-__all__ = [
-    "append_at",
-    "atomic_write",
-    "file_lock",
-    "has_room",
-    "is_disk_full",
-    "make_folder",
-    "open_file",
-    "output_file",
-    "read_saved",
-    "remove_file",
-    "replace_file",
-    "sweep_parts",
-    "sync_file",
-    "write_whole",
-]
-
 T = TypeVar("T")
 
 # What tests put here is called before every durable step, with the name of the step and what it works on.

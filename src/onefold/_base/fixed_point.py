@@ -17,17 +17,6 @@ from scipy.special import log_ndtr
 from onefold._base.arrays import Floats, Index
 from onefold._base.parallel import one_blas_thread
 
-__all__ = [
-    "DIGITS",
-    "MOST_ROWS",
-    "denoised_spectrum",
-    "exact_gram",
-    "mean_inside",
-    "row_lengths",
-    "shortened",
-    "unit_rows",
-]
-
 # Binary digits of an entry. Products of two have twice as many.
 DIGITS = 14
 # Sums of so many products of entries up to one fit into the 53 digits of float64.

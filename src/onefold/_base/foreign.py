@@ -17,8 +17,6 @@ from typing import Any
 
 from onefold.exceptions import FileFormatError
 
-__all__ = ["MOST_WITHOUT_BYTES", "NOT_READABLE", "TOO_LARGE", "claimed", "parse_json"]
-
 # What a damaged or hostile file makes zipfile, zlib, json, numpy and struct raise.
 NOT_READABLE = (
     zipfile.BadZipFile,

@@ -11,8 +11,6 @@ an array of a new type needs none, since older programs refuse it.
 Several frames, or other runs of bytes, can be joined in one file (:func:`join_frames`).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -24,8 +22,6 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.foreign import parse_json
 from onefold.exceptions import MessageError
-
-__all__ = ["join_frames", "pack_frame", "split_frames", "unpack_frame"]
 
 MAGIC = b"onefold\x01"
 LENGTH_BYTES = 4

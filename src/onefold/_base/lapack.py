@@ -21,16 +21,6 @@ from scipy.linalg import cython_blas, cython_lapack
 from onefold._base.arrays import Array
 from onefold._base.parallel import run_parallel
 
-__all__ = [
-    "cholesky",
-    "cholesky_solve",
-    "eigenvectors",
-    "leading_eigenvectors",
-    "product",
-    "symmetric_product",
-    "triangular_solve",
-]
-
 LETTERS = {np.dtype(np.float64): "d", np.dtype(np.float32): "s"}
 PANEL = 256  # columns
 # Below so many multiplications starting a thread takes longer than the work it saves.

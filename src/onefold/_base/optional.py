@@ -5,8 +5,6 @@ from types import ModuleType
 
 from onefold.exceptions import MissingDependencyError
 
-__all__ = ["require"]
-
 
 def require(module: str, extra: str) -> ModuleType:
     """Import ``module``, or say which extra of onefold brings it."""

@@ -33,8 +33,6 @@ from threadpoolctl import ThreadpoolController
 from onefold._base.arrays import Array
 from onefold._base.validation import Whole, check_parameter
 
-__all__ = ["one_blas_thread", "one_openmp_thread", "run_parallel", "run_spread", "track", "worker_count"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -24,19 +24,6 @@ from sklearn.utils.validation import validate_data
 
 from onefold.exceptions import InvalidInputError
 
-__all__ = [
-    "Constraint",
-    "Flag",
-    "Instance",
-    "Number",
-    "OneOf",
-    "Whole",
-    "check_parameter",
-    "check_parameters",
-    "check_rows",
-]
-
-
 # float32 stays float32; everything else becomes float64.
 FLOATS = (np.float64, np.float32)
 

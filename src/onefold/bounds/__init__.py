@@ -39,8 +39,6 @@ that such a :math:`c` exists for small tolerances and gives none; for the regres
 computed here.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

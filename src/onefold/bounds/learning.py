@@ -20,8 +20,6 @@ Two conditions are missing in the document; both are shown by counterexample in 
 All functions are vectorised: arguments may be arrays that broadcast against each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

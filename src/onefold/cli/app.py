@@ -1,7 +1,5 @@
 """The ``onefold`` console script: one parser, one place where errors become exit codes."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

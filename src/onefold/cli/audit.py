@@ -1,7 +1,5 @@
 """``onefold audit``: what does a stored model, or a synthetic table, give away?"""
 
-from __future__ import annotations
-
 import argparse
 from textwrap import fill
 from typing import Any

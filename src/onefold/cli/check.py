@@ -1,7 +1,5 @@
 """``onefold check``: where a table breaks its contract, by column and row, never a cell."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """What a command says and where: results on standard output, everything else on standard error."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import re

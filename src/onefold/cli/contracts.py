@@ -1,7 +1,5 @@
 """Tables of any kind for a model: a schema inferred or given, and rows read by it."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

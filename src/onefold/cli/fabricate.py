@@ -1,7 +1,5 @@
 """``onefold fabricate``: a table in, a private synthetic one out, with its guarantee beside it."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``onefold ledger``: make the account of what releases of the same data have spent, and read it."""
 
-from __future__ import annotations
-
 import argparse
 from dataclasses import asdict
 from pathlib import Path

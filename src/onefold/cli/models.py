@@ -1,7 +1,5 @@
 """Stored classifiers, and tables with the features that they know."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``onefold predict``: a model file and a table in, one prediction for each row out."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

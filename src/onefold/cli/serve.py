@@ -1,7 +1,5 @@
 """``onefold serve``: local pages to make private tables, and to watch over a site or a federation."""
 
-from __future__ import annotations
-
 import argparse
 import webbrowser
 from pathlib import Path

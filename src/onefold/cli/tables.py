@@ -4,8 +4,6 @@
 into class labels. Messages name columns and row numbers and never repeat a cell: the cells may be private.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

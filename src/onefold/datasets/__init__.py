@@ -10,8 +10,6 @@ the same row is in the training and in the test part; divide by person or device
 :func:`partition` and :func:`train_test_split`).
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ files are refused, because the digest would not cover them. Every record is run 
 other records, by padding or by another order of additions, change the last digits of a vector.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

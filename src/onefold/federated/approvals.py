@@ -5,8 +5,6 @@ What was decided is in one file of the site, and every decision is in the site's
 themselves, and a second key under a known name is a stranger.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -4,8 +4,6 @@ All of it follows from the schema and from one row at a time, so that sites need
 tables alike.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -4,8 +4,6 @@ Releases add up only if their classes, length of a row, centre and kind of secon
 of these may depend on a site's data, or agreeing on them would be a message about it.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

@@ -4,8 +4,6 @@ The list holds no names: of each person a mark, HMAC-SHA256 under a secret of th
 nothing without the secret. Whoever has the folder has the secret too, and can try names.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import json

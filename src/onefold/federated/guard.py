@@ -4,8 +4,6 @@ Answers are functions of the site's rows unless the model is private, so every a
 bounds how many rows each querier gets answered, per minute and for good.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math

@@ -1,7 +1,5 @@
 """The server of a joined federation: units to agree on, the sum of all messages, and what is published."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a site does: fit a model where the data is, and answer queries with one number per row and class."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Sequence

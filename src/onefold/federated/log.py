@@ -6,8 +6,6 @@ can write to both files can write a new history: note :attr:`MembershipLog.head`
 and pass it to :meth:`MembershipLog.verify`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

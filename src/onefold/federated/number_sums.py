@@ -7,8 +7,6 @@ it. No site is asked anything: whoever has the sum and the schema answers. Every
 follows from the schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ Every site sends moments once (:class:`MomentFederation`), and queries stay with
 Without noise the model is that of all rows in one place, bit for bit; with noise it has a guarantee.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

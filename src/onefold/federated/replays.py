@@ -4,8 +4,6 @@ A server that carries queries could send one again, to be answered once more at 
 remembers what it has answered for as long as the signature counts, and refuses what it may have forgotten.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -8,8 +8,6 @@ Every rule looks at the value of an answer only, never at its position: the orde
 and a site that is taken out leaves no trace.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata

@@ -1,7 +1,5 @@
 """What the server does: combine the answers of the sites that take part now."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter

@@ -4,8 +4,6 @@ Keys are 32 bytes, public keys and signatures hexadecimal digits. Needs ``crypto
 ``federated``.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from onefold._base.optional import require

@@ -8,8 +8,6 @@ rows it was asked about can recognise those that come again: exchange the labell
 the trimmed rule where enough sites have each class.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace

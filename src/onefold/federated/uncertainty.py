@@ -12,8 +12,6 @@ they are calibrated on average, on data like the labelled rows.
 Counts are functions of the raw labelled rows. A guarantee of a private model does **not** cover them.
 """
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np

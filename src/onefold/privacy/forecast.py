@@ -12,8 +12,6 @@ another one is nearer. Of what a classifier without noise gains over guessing, a
 (``experiments/privacy/forecast.py``). Nothing of this is a bound.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

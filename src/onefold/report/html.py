@@ -1,7 +1,5 @@
 """One-file HTML pages in one style: no script, no network, everything inside."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

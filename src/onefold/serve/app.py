@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from onefold.tables import Schema
 
-__all__ = ["create_app", "serve"]
-
 STATIC = {
     "app.css": "text/css",
     **dict.fromkeys(("app.js", "page.js", "try.js", "curve.js", "people.js"), "text/javascript"),

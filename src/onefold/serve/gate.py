@@ -1,14 +1,10 @@
 """Who may use the pages: the holder of the token, on this machine, from a page of this very server."""
 
-from __future__ import annotations
-
 import asyncio
 import hmac
 from typing import Any
 
 from onefold.exceptions import InvalidInputError
-
-__all__ = ["HEADER", "TokenGate", "check_loopback"]
 
 HEADER = "x-onefold-token"
 LARGEST_BODY = 64 * 2**20

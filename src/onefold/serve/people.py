@@ -1,7 +1,5 @@
 """My site and my federation: what a data owner and an operator see, and the few things they may do here."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,8 +12,6 @@ from onefold.federated.flower.admission import exported_log
 from onefold.federated.flower.keeping import state_of
 from onefold.privacy import Ledger
 from onefold.report.evaluation import rounded_down, rounded_up
-
-__all__ = ["FederationPage", "SitePage"]
 
 MOST_LINES = 200
 DIGITS = 4  # after the point, of epsilon

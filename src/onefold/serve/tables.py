@@ -4,8 +4,6 @@ A table lies in a folder that only this account can read, and that is deleted. B
 nothing looks at a row: everything follows from the schema, epsilon and the declared number of rows.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import math

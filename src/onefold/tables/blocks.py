@@ -1,7 +1,5 @@
 """What every source of a table can do: name its columns, and hand out its cells in blocks of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches

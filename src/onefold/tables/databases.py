@@ -4,8 +4,6 @@ An address is a URL of SQLAlchemy, and after ``#`` the name of a table or view, 
 statement. What a database says about a failure may repeat a cell, so messages are made here, from its code.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal

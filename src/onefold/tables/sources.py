@@ -4,8 +4,6 @@ Texts of a CSV file stay texts here. Messages name columns, rows and lines and n
 the cells may be private.
 """
 
-from __future__ import annotations
-
 import codecs
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """``onefold federate``: commands for the operator of the server, for a site and for a querier."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from onefold.cli.console import Parser

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from onefold.federated.flower import SumRound
     from onefold.tables import Schema
 
-__all__ = ["add_keys", "add_sum"]
-
 CONTRACT, KEY, PUBLIC = ".contract", ".key", ".public"
 
 

@@ -1,7 +1,5 @@
 """All three roles in one process: for experiments, tests and to see what an encrypted federation answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

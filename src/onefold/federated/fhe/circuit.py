@@ -47,8 +47,6 @@ server uses three kinds:
 * *the flood*, on the errors: :func:`onefold.federated.fhe.seal.flood`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ is malformed, of another version or larger than allowed, with a :class:`~onefold
 one line that quotes nothing of what was received.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field, fields
 from itertools import accumulate

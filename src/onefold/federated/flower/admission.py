@@ -6,8 +6,6 @@ among those answered and writes the entry in the log; then, and only then, the a
 dies in between has not answered, and takes the same query again.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter
@@ -31,19 +29,6 @@ from onefold.federated.signatures import (
     SumSignature,
     read_signature,
 )
-
-__all__ = [
-    "EVERY",
-    "approvals_of",
-    "are_covered",
-    "exported_log",
-    "leaving",
-    "note_sent",
-    "packed",
-    "recognised",
-    "site_log",
-    "unpacked",
-]
 
 # Counters of queriers that sign begin with this, and no name that the server gives may.
 ACCOUNT = "key."

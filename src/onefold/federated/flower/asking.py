@@ -4,8 +4,6 @@ In query mode the run carries the rows to the sites. In model mode the models ar
 leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower.encrypted`.
 """
 
-from __future__ import annotations
-
 import secrets
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -34,25 +32,6 @@ from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Q
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.signatures import AnySignature
 from onefold.federated.trust import HiddenProbes, hide
-
-__all__ = [
-    "Collected",
-    "Combining",
-    "Gathered",
-    "QueryResult",
-    "Sign",
-    "advice_on",
-    "all_sites",
-    "ask_members",
-    "finite_rows",
-    "hand_in",
-    "joined",
-    "keep_held_out",
-    "new_query_id",
-    "of_sum",
-    "running_spool",
-    "unsigned",
-]
 
 # The server's run has this long beyond the sites' time to hand over what came.
 GRACE = 60.0

@@ -62,20 +62,6 @@ from onefold.federated.messages import (
 )
 from onefold.federated.signatures import KeySignature
 
-__all__ = [
-    "ANSWERS_SUFFIX",
-    "BITS",
-    "KEY_SUFFIX",
-    "EncryptedPart",
-    "Keyring",
-    "QueryKeyFile",
-    "decrypt",
-    "default_key_folder",
-    "load_answers",
-    "make_query_key",
-    "save_answers",
-]
-
 BITS = 8
 KEY_SUFFIX = ".querykey"
 ANSWERS_SUFFIX = ".encrypted"

@@ -39,8 +39,6 @@ from onefold.federated.messages import (
     to_bytes,
 )
 
-__all__ = ["Evaluations", "Job", "evaluate"]
-
 LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
 JOB_FILE = "job"
 NICENESS = 5  # meeting the sites comes first

@@ -60,8 +60,6 @@ from onefold.federated.number_sums import NumberResult, answered_by
 from onefold.federated.queriers import SigningKey
 from onefold.tables import Schema
 
-__all__ = ["Federation"]
-
 TIMEOUT = 60.0
 BATCH_SIZE = 5000
 

@@ -19,18 +19,6 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.approvals import MODES as APPROVAL
 from onefold.federated.rules import RULES
 
-__all__ = [
-    "SERVER_VARIABLE",
-    "SITE_VARIABLE",
-    "ServerFolder",
-    "ServerSettings",
-    "SiteFolder",
-    "SiteSettings",
-    "address",
-    "is_loopback",
-    "log_to",
-]
-
 # --- settings: plain values in a file each, checked when they are made and read -----------------------------
 
 

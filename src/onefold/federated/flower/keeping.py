@@ -6,8 +6,6 @@ it the old files belong to the site, after it the new ones, and a site that stop
 one fit. Only then do the new files take the names of the old ones.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -28,18 +26,6 @@ from onefold.federated.messages import (
     from_parts,
     to_parts,
 )
-
-__all__ = [
-    "Changed",
-    "keep",
-    "notes_of",
-    "read_profile",
-    "served_model",
-    "settle",
-    "state_of",
-    "sums_place",
-    "write_profile",
-]
 
 Content = bytes | Callable[[Path], None]
 

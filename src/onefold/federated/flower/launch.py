@@ -16,8 +16,6 @@ This is the only file that knows names outside Flower's documented interface. :d
 with its reason; if one is not found, the program does not start.
 """
 
-from __future__ import annotations
-
 import gc
 import hmac
 import importlib

@@ -1,7 +1,5 @@
 """The ledger of a site's folder: what everything that left the site with noise has spent on its rows."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -10,8 +8,6 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import Profile, from_parts
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Ledger
-
-__all__ = ["begin_ledger"]
 
 
 def begin_ledger(folder: SiteFolder, promise: Guarantee) -> None:

@@ -4,8 +4,6 @@ A thread of the run writes it every second, also while one step takes long. On a
 the old one, which takes no room. Whoever asks reads it, and the server's watchdog asks before it ends a run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import threading
@@ -20,8 +18,6 @@ from typing import Any, Self
 from onefold._base.files import is_disk_full, open_file
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold.federated.flower.folders import QUEUE
-
-__all__ = ["LifeSign", "Pulse", "born", "read_sign", "write_sign"]
 
 SECONDS = 1.0  # between two signs
 SILENCE = 15.0  # a sign older than this says nothing any more

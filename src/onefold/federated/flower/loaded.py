@@ -4,8 +4,6 @@ Reading a model takes longer than asking it. What was read stays while the site 
 speaks of the same digest, and its file is the same; anything else is read again or forgotten.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
@@ -22,8 +20,6 @@ from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import MOMENTS, NUMBERS, Profile
 from onefold.federated.number_sums import Regressor, regressor_of
 from onefold.tables import Schema
-
-__all__ = ["Answering", "Loaded"]
 
 # Digest of what a site speaks of, then inode, size and time of change of its file.
 Stamp = tuple[str, int, int, int]

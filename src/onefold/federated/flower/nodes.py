@@ -1,7 +1,5 @@
 """A server and a site as a whole: Flower's SuperLink and SuperNode, started, watched and stopped in order."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os
@@ -44,8 +42,6 @@ from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import sum_approvals_of
 from onefold.federated.flower.watch import Watchdog
 from onefold.federated.messages import Profile, to_parts
-
-__all__ = ["Node", "ServerNode", "write_app"]
 
 # --- the server ---------------------------------------------------------------------------------------------
 

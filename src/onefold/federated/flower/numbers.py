@@ -39,8 +39,6 @@ from onefold.federated.flower.spool import Spool
 if TYPE_CHECKING:
     from onefold.federated.flower.nodes import ServerNode
 
-__all__ = ["OF_THE_RUN", "OF_THE_SERVER", "Numbers", "ServerNumbers", "serve_numbers"]
-
 # Name of a number, what it is, and its labels.
 OF_THE_RUN = {
     "onefold_queries_total": ("Queries that came to an end.", "outcome"),

@@ -6,8 +6,6 @@ ask again. A request that nobody waits for any more is dropped, and no site is a
 on a full disk is kept until there is room.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import math
@@ -40,8 +38,6 @@ from onefold.federated.messages import (
     to_bytes,
 )
 from onefold.federated.signatures import SentSignature, SumSignature, read_signature
-
-__all__ = ["Carrier", "ParcelRequest", "ParcelSpool"]
 
 LOG = logging.getLogger(__name__)
 PAUSE = 0.05

@@ -1,7 +1,5 @@
 """Flower's processes: what they see, how they are started, watched and stopped, and is a server there?"""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
@@ -30,20 +28,6 @@ from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
 )
-
-__all__ = [
-    "MARK",
-    "Process",
-    "ServerState",
-    "Watch",
-    "clock_ahead",
-    "command",
-    "free_port",
-    "look_at",
-    "make_environment",
-    "wait_until",
-    "write_connection",
-]
 
 # --- what they see: no telemetry, no downloads, and the only programs they may start ------------------------
 

@@ -1,7 +1,5 @@
 """A question to the sites: what it must be before they are asked, who asks it, and the ways of asking."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass

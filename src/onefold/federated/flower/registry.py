@@ -19,8 +19,6 @@ from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
 from onefold.tables.schema_format import differing
 
-__all__ = ["Registry", "RegistryEntry", "Status"]
-
 FORMAT = 1
 LOG = logging.getLogger(__name__)
 # Joined answers and distances cannot be compared, and no site's sums are taken without the others'.

@@ -1,7 +1,5 @@
 """Certificates end after a year: when, a warning before, and new ones under the same authority's key."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,8 +8,6 @@ from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.setup import issue_server_certificate, make_authority
-
-__all__ = ["WARN_DAYS", "expiry", "expiry_warnings", "renew"]
 
 WARN_DAYS = 30
 

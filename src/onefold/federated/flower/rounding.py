@@ -7,8 +7,6 @@ a site goes into it beyond the measure and the scale in its profile; server and 
 anyway.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,8 +22,6 @@ from onefold.federated.fhe.quantiser import knots_of
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import MOST_LOOKS
 from onefold.models import JOINED, FoldingClassifier, maximum_of
-
-__all__ = ["PlainMap", "chosen_map", "cost", "default_bound", "default_looks", "fitted_knots", "rehearsed"]
 
 PlainMap = tuple[float | None, float | None, float | None]  # bound, power and floor
 

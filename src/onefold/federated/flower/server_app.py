@@ -66,8 +66,6 @@ from onefold.federated.messages import (
 )
 from onefold.federated.signatures import SentSignature
 
-__all__ = ["Coordinator", "Exchange", "Reception", "app", "batches"]
-
 LOG = logging.getLogger(__name__)
 PAUSE = 0.1
 SIGN_OF_LIFE = 1.0

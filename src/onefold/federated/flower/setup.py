@@ -1,7 +1,5 @@
 """A new federation: folders, certificates and keys, and a page that says what to do with them."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import ipaddress
@@ -23,16 +21,6 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.registry import Registry
 from onefold.federated.messages import check_name
-
-__all__ = [
-    "add_site",
-    "create_federation",
-    "issue_server_certificate",
-    "make_authority",
-    "make_node_key",
-    "make_site_folder",
-    "public_key_text",
-]
 
 GUIDE = """\
 # This federation

@@ -4,8 +4,6 @@ A site tells versions, and what its operator allows to be told: a declared numbe
 has spent. Nothing of this decides anything; it is for the operator's ``onefold federate status``.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,8 +17,6 @@ from onefold.exceptions import OnefoldError
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Answers, Message, SealedAnswers, SiteFacts
 from onefold.privacy.ledger import Ledger
-
-__all__ = ["Sighting", "Sightings", "facts_of"]
 
 FORMAT = 1
 WRITE_SECONDS = 10.0  # while nothing but the time changes

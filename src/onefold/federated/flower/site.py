@@ -1,7 +1,5 @@
 """A site from Python: fit a model where the data is, say what it promises, and answer queries."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,14 +17,13 @@ from onefold.federated.approvals import Approvals
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
-from onefold.federated.flower.keeping import notes_of
+from onefold.federated.flower.keeping import notes_of, read_profile
 from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.site_app import (
     column_names,
     may_send,
-    read_profile,
     store_model,
     store_moments,
     store_numbers,
@@ -45,8 +42,6 @@ from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 from onefold.tables.columns import count_rows
 from onefold.tables.databases import is_address, split_address
-
-__all__ = ["Site"]
 
 PLACES = (".", "sites", "federation/sites")
 

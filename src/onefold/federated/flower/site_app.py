@@ -6,8 +6,6 @@ failure is one of a few fixed words. Between the two envelopes :func:`answer` ma
 class, encrypted if a query key came with the query.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os
@@ -87,35 +85,6 @@ from onefold.federated.messages import (
 from onefold.federated.number_sums import NumberRelease
 from onefold.federated.rules import align
 from onefold.federated.signatures import AnySignature, SentSignature, SumSignature
-
-__all__ = [
-    "ANSWERS",
-    "FACTS",
-    "KEPT_OUT",
-    "MODEL",
-    "MOST_MESSAGES",
-    "NO_QUERY",
-    "PROFILE",
-    "SEALED",
-    "SUMS",
-    "SUM_STEP",
-    "answer",
-    "answer_message",
-    "caller_of",
-    "from_records",
-    "may_send",
-    "model_parcel",
-    "opened_lock",
-    "quantised",
-    "read_profile",
-    "sealed",
-    "store_model",
-    "store_moments",
-    "store_numbers",
-    "to_records",
-    "warm",
-    "withdraw_sums",
-]
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"

@@ -38,8 +38,6 @@ from onefold.federated.messages import (
 )
 from onefold.federated.signatures import AnySignature, SumSignature, read_signature
 
-__all__ = ["Reply", "Request", "Spool"]
-
 STALE_SECONDS = 3600.0
 # Evaluation keys are large, and asked for again when they are gone.
 UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0

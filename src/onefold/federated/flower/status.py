@@ -1,7 +1,5 @@
 """What the server's operator is told: which sites take part, which are there, and what each promises."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -14,8 +12,6 @@ from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.renewal import expiry, expiry_warnings
 from onefold.federated.flower.sightings import Sighting, Sightings
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
-
-__all__ = ["FederationStatus", "SiteStatus", "status_of", "wait_for_sites"]
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ The round is a folder of files: whatever comes back from a site is a file there 
 command that was stopped goes on from there, and whoever has a copy of the folder can open the sum.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time
@@ -22,8 +20,6 @@ from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
 from onefold.federated.messages import Failure, FailureCode, Limits, SumParcel
 from onefold.federated.queriers import SigningKey
 from onefold.federated.secret import OpenedSum, SchemaSum
-
-__all__ = ["SumRound"]
 
 MESSAGE, SIGNED, ANSWER = "sum", "signed", "answer"  # what is in the files of a round
 RETRY = 2.0

@@ -48,8 +48,6 @@ from onefold.federated.secret.keys import KnownKeys
 from onefold.federated.signatures import QuerierKey, SumSignature
 from onefold.tables import read_table
 
-__all__ = ["AskedSum", "decide_sum", "known_keys", "known_sums", "sum_approvals_of", "take_step"]
-
 LOG = logging.getLogger(__name__)
 LARGEST_CONTRACT = 4 * 2**20
 OFFERED, SIGNED = "offered", "messages"  # what a holder was asked to sign, and what it has signed

@@ -12,8 +12,6 @@ plain sums it publishes scores, which sites add to their answers. With private m
 of numbers to predict, it answers queries itself, and sites are not asked.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from copy import copy
@@ -46,8 +44,6 @@ from onefold.federated.messages import (
 from onefold.federated.moments import MomentFederation, moments_in
 from onefold.federated.number_sums import pairs_in
 from onefold.tables import Schema
-
-__all__ = ["KeptSums", "SiteSums", "digest_of", "joined_model", "kept_sums", "moments_profile", "sums_of"]
 
 SiteSums = PlainSums | PrivateSums
 NUMBERS_RADIUS = 1.0  # of pairs: the schema says how they become so short

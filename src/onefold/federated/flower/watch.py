@@ -5,16 +5,12 @@ replaced only if its process has ended, if it does not answer a question for a l
 it has gone on for longer than any step does.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 
 from onefold._base.files import is_disk_full, open_file
 from onefold.federated.flower.life import LifeSign
 from onefold.federated.flower.spool import Spool
-
-__all__ = ["Watchdog"]
 
 LOOKS = 5  # in a row: after a pause of the whole machine the sign of life is old for a moment
 ANSWER_SECONDS = 120.0

@@ -1,7 +1,5 @@
 """The single fields of messages: each check returns the clean value or raises, quoting nothing of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math
@@ -19,24 +17,6 @@ from onefold._base.validation import Number
 from onefold.exceptions import MessageError
 from onefold.models import MAXIMA
 from onefold.privacy import Guarantee
-
-__all__ = [
-    "CHECKS",
-    "LARGEST_INTEGER",
-    "LONGEST_LABEL",
-    "LONGEST_TEXT",
-    "MOMENTS",
-    "NUMBERS",
-    "ClassLabels",
-    "check_digest",
-    "check_guarantee",
-    "check_labels",
-    "check_name",
-    "check_scale",
-    "columns_digest",
-    "is_text",
-    "plain_labels",
-]
 
 MOMENTS = "moments"  # what a site has that sends private moments instead of answers
 NUMBERS = "numbers"  # the same for numbers to predict, with noise or without

@@ -1,7 +1,5 @@
 """The messages: what each one says, and what must hold for its fields."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
@@ -21,26 +19,6 @@ from onefold.federated.messages._fields import (
     is_text,
 )
 from onefold.models import MAXIMA
-
-__all__ = [
-    "MOST_LOOKS",
-    "Answers",
-    "Failure",
-    "FailureCode",
-    "Limits",
-    "ModelParcel",
-    "PlainSums",
-    "PrivateSums",
-    "Profile",
-    "PublicScores",
-    "Query",
-    "QueryKey",
-    "Refusal",
-    "SealedAnswers",
-    "SealedResult",
-    "SiteFacts",
-    "SumParcel",
-]
 
 MOST_LOOKS = 64
 

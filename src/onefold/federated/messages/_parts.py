@@ -1,7 +1,5 @@
 """Messages on their way: as parts, or as bytes with a checksum. What is read is checked in full."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -31,8 +29,6 @@ from onefold.federated.messages._kinds import (
     SiteFacts,
     SumParcel,
 )
-
-__all__ = ["VERSION", "Message", "from_bytes", "from_parts", "to_bytes", "to_parts"]
 
 VERSION = 1
 Header = dict[str, Any]

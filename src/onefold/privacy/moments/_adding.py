@@ -18,8 +18,6 @@ from onefold.tables.schema_format import differing
 if TYPE_CHECKING:
     from onefold.privacy.moments._estimator import PrivateMoments
 
-__all__ = ["NO_STEPS", "check_comparable", "total", "without"]
-
 RELEASED = ("counts_", "sums_", "second_moments_")
 LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
 POOLED = ("second_moments_", "second_noise_")  # one for all classes where second moments are pooled

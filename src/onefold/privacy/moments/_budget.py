@@ -28,8 +28,6 @@ from onefold.tables import Schema
 if TYPE_CHECKING:
     from onefold.privacy.moments._estimator import PrivateMoments
 
-__all__ = ["Budget"]
-
 # Sixteen times this much noise, in steps of 2**-28, is still a whole number that float64 holds.
 LARGEST_EXACT_NOISE = 2.0**21
 

@@ -26,17 +26,6 @@ import numpy as np
 from onefold._base.arrays import Floats
 from onefold._base.fixed_point import denoised_spectrum
 
-__all__ = [
-    "POOLED_PARTS",
-    "LinearHead",
-    "denoised_discriminant",
-    "noise_drowns_classes",
-    "noise_is_moderate",
-    "noise_of_moments",
-    "plain_discriminant",
-    "pooled_part",
-]
-
 # A class's second moment is worth its noise up to this many of its mean eigenvalues.
 MOST_CLASS_NOISE = 5.0
 # What one second moment of all records may get of the budget that it and the class sums share.

@@ -27,8 +27,6 @@ from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
 from onefold.tables import Schema
 
-__all__ = ["MomentPart", "MomentRounds"]
-
 
 class MomentPart(NamedTuple):
     """Entries of the vector of a round that get the same noise, in steps of 2**-28.

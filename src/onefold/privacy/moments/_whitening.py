@@ -23,8 +23,6 @@ from onefold._base.fixed_point import DIGITS, unit_rows
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["given_whitening", "whitened", "whitening_of"]
-
 # Share of the radius of the noise to which eigenvalues are raised: chosen on training rows of Fashion-MNIST.
 FLOOR = 0.5
 # The same without noise, as a share of the mean eigenvalue.

@@ -5,8 +5,6 @@ and onefold's core (local model, messages, guard, rules), and nothing of onefold
 none of its protection: ``docs/flower_app.md`` says what that means.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from onefold._base.files import write_whole
