@@ -43,6 +43,7 @@ import tempfile
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -97,17 +98,23 @@ def modules_of(package: Path) -> dict[str, Path]:
     return found
 
 
-def lines_of(text: str) -> tuple[int, int]:
+def lines_of(text: str, nodes: list[ast.AST]) -> tuple[int, int]:
     """Number of lines with code, and of lines outside docstrings, comments and blank lines included."""
     lines = text.splitlines()
     outside = set(range(1, len(lines) + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if ast.get_docstring(node, clean=False) is not None:
             outside -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
     code = [line for line in outside if lines[line - 1].strip() and lines[line - 1].lstrip()[0] != "#"]
     return len(code), len(outside)
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """The syntax tree of a source: several rules look at the same one, and none changes it."""
+    return ast.parse(text)
 
 
 def statements_of(nodes: list[ast.AST]) -> int:
@@ -158,12 +165,9 @@ def schema_questions(nodes: list[ast.AST]) -> int:
     )
 
 
-def perhaps_schemas(nodes: list[ast.AST]) -> int:
+def perhaps_schemas(text: str) -> int:
     """Annotations that allow a schema or None."""
-    notes = [getattr(node, word, None) for word in ("annotation", "returns") for node in nodes]
-    return sum(
-        note is not None and re.search(r"\bSchema \| None\b", ast.unparse(note)) is not None for note in notes
-    )
+    return len(re.findall(r"\bSchema \| None\b", text))
 
 
 def dotted(node: ast.AST) -> str:
@@ -203,20 +207,20 @@ def _is_private(part: str) -> bool:
     return part.startswith("_") and not part.endswith("__") and part != "_"
 
 
-def _for_type_checkers(tree: ast.Module) -> set[ast.AST]:
+def _for_type_checkers(nodes: list[ast.AST]) -> set[ast.AST]:
     """Nodes below ``if TYPE_CHECKING:``."""
-    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If))
-    named = (block for block in blocks if ast.unparse(block.test).endswith("TYPE_CHECKING"))
+    blocks = (node for node in nodes if isinstance(node, ast.If))
+    named = (block for block in blocks if dotted(block.test).endswith("TYPE_CHECKING"))
     return {node for block in named for statement in block.body for node in ast.walk(statement)}
 
 
-def imports_of(tree: ast.Module, module: str, is_package: bool) -> Iterator[str]:
+def imports_of(nodes: list[ast.AST], module: str, is_package: bool) -> Iterator[str]:
     """Everything of the package that a module imports, as ``room.module.name``."""
-    hidden = _for_type_checkers(tree)
+    hidden = _for_type_checkers(nodes)
     package = ["onefold", *filter(None, module.split("."))]
     if not is_package:
         package = package[:-1]
-    for node in ast.walk(tree):
+    for node in nodes:
         names: list[str] = []
         if node in hidden:
             continue
@@ -284,15 +288,15 @@ def static_numbers(source: Path) -> dict[str, Any]:
     branches: dict[str, int] = {}
     for module, path in modules.items():
         text = path.read_text(encoding="utf-8")
-        lines[module], without_docstrings = lines_of(text)
+        tree = parsed(text)
+        nodes = list(ast.walk(tree))
+        lines[module], without_docstrings = lines_of(text, nodes)
         total += without_docstrings
         is_package = path.name == "__init__.py"
-        tree = ast.parse(text)
-        nodes = list(ast.walk(tree))
         counts["statements"] += statements_of(nodes)
         counts["names in __all__"] += 0 if is_package else exported(tree)
         counts["tests of schema is None"] += schema_questions(nodes)
-        counts["annotations Schema | None above tables"] += perhaps_schemas(nodes) * (
+        counts["annotations Schema | None above tables"] += perhaps_schemas(text) * (
             room_of(module) != "tables"
         )
         foreign += [f"{module} uses {name}" for name in private_names(nodes)]
@@ -300,7 +304,7 @@ def static_numbers(source: Path) -> dict[str, Any]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 branches[f"{module}.{node.name}:{node.lineno}"] = branches_of(node)
                 counts["(de)serialising functions"] += SERIAL.fullmatch(node.name) is not None
-        for name in imports_of(tree, module, is_package):
+        for name in imports_of(nodes, module, is_package):
             target = _module_named(name, modules)
             if target != module:
                 edges[module].add(target)
