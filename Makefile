@@ -17,7 +17,7 @@ KERNELS := PYTEST_ADDOPTS=--randomly-seed=$(ORDER) $(BIN)/python tests/kernels.p
 export PIP_NO_INPUT := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo docs tutorials test merge exact fuzz nightly lint format bench lock sbom audit clean distclean
+.PHONY: help setup demo docs tutorials test merge exact fuzz nightly mutants lint format bench lock sbom audit clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,9 @@ nightly: $(VENV)/.all-ready ## everything, at most two hours on two cores: new r
 	$(MAKE) fuzz SECONDS=600
 	@for python in python3.12 python3.13; do \
 		$(MAKE) --silent $$python-is-there PYTHON=$$python || continue; $(MAKE) test PYTHON=$$python || exit 1; done
+
+mutants: $(VENV)/.all-ready ## change the source in small ways and list what no fast test notices; ARGS="--room privacy --cpu-minutes 60"
+	$(BIN)/python tests/mutants.py $(ARGS)
 
 %-is-there:
 	@test -n "$(INTERPRETER)" || { echo "$*: SKIPPED, it is not installed"; exit 1; }
