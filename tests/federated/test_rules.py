@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
 from onefold.exceptions import InvalidInputError
-from onefold.federated.rules import check_answers, decide, minimum, trimmed
+from onefold.federated.rules import (
+    RULES,
+    check_answers,
+    checked,
+    combine,
+    decide,
+    disagreeing,
+    minimum,
+    owned_classes,
+    trimmed,
+    weighted,
+)
 
 answers = npst.arrays(
     np.float64,
@@ -90,3 +101,43 @@ def test_query_without_any_finite_answer_is_refused() -> None:
 def test_class_is_trimmed_only_as_far_as_its_number_of_sites_allows(owners: int, place: int) -> None:
     values = np.arange(1.0, owners + 1.0)[:, None, None]
     assert trimmed(values, n_liars=2).item() == values[place].item()
+
+
+def test_class_is_owned_by_whoever_answers_one_query_below_the_maximum() -> None:
+    answers = [[[1.0, 1.0], [0.4, 1.0]], [[1.0, 0.2], [0.3, 0.1]]]
+    assert owned_classes(answers, 1.0).tolist() == [[True, False], [True, True]]
+
+
+def test_only_the_minimum_takes_answers_above_the_maximum() -> None:
+    above = [[[2.0]], [[3.0]]]
+    assert combine(above, "min", largest=1.0).tolist() == [[2.0]]
+    for rule in set(RULES) - {"min"}:
+        with pytest.raises(InvalidInputError, match="between 0 and 1"):
+            combine(above, rule, largest=1.0, weights=[1.0, 1.0])
+
+
+def test_nobody_trusted_is_no_answer() -> None:
+    with pytest.raises(InvalidInputError, match="no site is trusted"):
+        combine([[[0.2]], [[0.3]]], "weighted", weights=[0.0, 0.0])
+    with pytest.raises(InvalidInputError, match="needs weights"):
+        combine([[[0.2]], [[0.3]]], "weighted")
+
+
+@pytest.mark.parametrize("rule", [trimmed, checked, disagreeing])
+def test_number_of_liars_is_one_unless_told_and_a_whole_number(rule) -> None:
+    rng = np.random.default_rng(0)
+    rows = np.sort(rng.random((7, 40, 3)), axis=1) + 0.01 * rng.random((7, 40, 3))
+    rows[5:] = rng.random((2, 40, 3))  # two sites that follow nobody
+    np.testing.assert_array_equal(rule(rows), rule(rows, 1))
+    assert not np.array_equal(rule(rows), rule(rows, 2))
+    for wrong in (-1, 1.5, True):
+        with pytest.raises(InvalidInputError, match="n_liars"):
+            rule(rows, wrong)
+
+
+def test_weights_have_one_number_for_each_site_or_for_each_of_its_classes() -> None:
+    answers = np.full((3, 2, 2), 0.5)
+    assert weighted(answers, [1, 1, 0]).shape == weighted(answers, np.ones((3, 2))).shape == (2, 2)
+    for wrong in ([1, 1], np.ones((3, 3)), np.ones((3, 2, 1)), [1, 1, 1.5], [1, 1, -0.1]):
+        with pytest.raises(InvalidInputError, match="weights must"):
+            weighted(answers, wrong)
