@@ -400,6 +400,13 @@ def outward_imports(root: Path) -> list[str]:
 # --- the rules hold ---------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _read_once() -> None:
+    """Parse the package for all rules, whichever comes first."""
+    for module, tree, is_package in _sources(SOURCE):
+        _imported(tree, module, is_package)
+
+
 def test_imports_point_downwards() -> None:
     assert import_violations(SOURCE) == []
 

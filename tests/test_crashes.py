@@ -353,6 +353,7 @@ SHORT = [case for case in CASES if case[0] in ("file", "log", "ledger")]
 TWICE = [pytest.param(*case, marks=[pytest.mark.merge] * (case not in SHORT)) for case in CASES]
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("name, torn", TWICE)
 def test_killed_at_every_step_and_soon_again(name, torn, memory):
     # The second time at two of the steps or so, others for each first one.

@@ -285,6 +285,7 @@ def _pieces() -> list[str]:
     return sorted(piece for piece in found if len(piece) >= FEWEST_OF_A_MESSAGE)
 
 
+@pytest.mark.merge
 def test_messages_that_a_page_quotes_are_those_of_the_programs() -> None:
     pieces = _pieces()
     whole = "\n".join(pieces)

@@ -189,6 +189,7 @@ def test_messages_show_control_characters_escaped(tmp_path):
     assert str(guarantee).replace("\n", "").isprintable()
 
 
+@pytest.mark.merge
 def test_commands_show_control_characters_of_names_escaped(tmp_path):
     table = tmp_path / "table.csv"
     table.write_text("a,\x1b[31mb\x07\n1,2\n3,4\n")

@@ -32,6 +32,7 @@ def many_samples(path: Path, count: int) -> Path:
     return path
 
 
+@pytest.mark.merge
 def test_file_that_takes_too_much_memory_is_refused_without_taking_it_here(tmp_path):
     path = many_samples(tmp_path / "large", 20_000)
     assert path.stat().st_size < 200_000

@@ -98,6 +98,7 @@ def pumped(pattern: str) -> Iterator[Callable[[int], str]]:
                 yield lambda n, start=start, unit=unit, end=end: start + unit * (n // len(unit)) + end
 
 
+@pytest.mark.merge
 def test_patterns_take_time_in_proportion_to_the_text() -> None:
     for place, (given, methods) in patterns().items():
         # A pattern of bytes is as fast as that of the same letters.

@@ -169,6 +169,7 @@ def test_query_of_a_server_that_lost_its_held_out_rows_exits_with_code_2(
         assert why in capsys.readouterr().err
 
 
+@pytest.mark.merge
 def test_simulate_with_lying_sites_shows_what_each_rule_withstands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -393,6 +393,7 @@ assert not {"huggingface_hub", "requests", "httpx"} & set(sys.modules)
 """
 
 
+@pytest.mark.merge
 def test_nothing_speaks_to_the_network(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", QUIET, str(folder)], capture_output=True, text=True, check=False

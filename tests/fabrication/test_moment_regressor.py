@@ -447,6 +447,7 @@ def of_persons(n_persons: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.nd
     return rows, base[:, 0] + effect + 0.1 * rng.normal(size=len(person)), person
 
 
+@pytest.mark.merge
 def test_errors_and_intervals_for_groups_are_those_of_other_groups() -> None:
     rows, outputs, person = of_persons(100, 0)
     others, truth, _ = of_persons(400, 1)

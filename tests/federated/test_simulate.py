@@ -24,6 +24,7 @@ def data():
     return load("digits")
 
 
+@pytest.mark.merge
 def test_sites_with_few_classes_gain_by_joining(data) -> None:
     result = simulate(
         data.X_train,

@@ -310,6 +310,7 @@ def test_leaving_out_a_fold_equals_refitting_without_it(monkeypatch) -> None:
     assert np.abs(alone.left_out_ - some.left_out_).mean() > 0.05
 
 
+@pytest.mark.merge
 def test_an_estimate_for_persons_is_that_of_other_persons() -> None:
     rows, codes, person = of_persons(100)
     others, truth, _ = of_persons(200, seed=1)

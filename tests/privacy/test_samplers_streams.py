@@ -58,6 +58,7 @@ def test_parent_and_children_differ_after_a_fork(draw) -> None:
     assert len(set(drawn)) == 3
 
 
+@pytest.mark.merge
 def test_two_processes_differ_and_a_seed_agrees_between_them() -> None:
     script = (
         "from onefold.privacy import Laplace\n"

@@ -106,6 +106,7 @@ def test_same_comparison_gives_the_same_page(study: Comparison) -> None:
     assert report_page(of_comparison(study)) == report_page(of_comparison(study))
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("n_sites, n_classes", [(1, 1), (3, 60), (40, 12)])
 def test_comparison_page_has_one_line_per_site_for_any_number_of_sites_and_classes(
     n_sites: int, n_classes: int

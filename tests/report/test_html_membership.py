@@ -60,6 +60,7 @@ def test_membership_page_is_well_formed_escaped_and_loads_nothing(audit: Members
     assert "<i>" not in text
 
 
+@pytest.mark.merge
 def test_roc_figure_has_a_description_and_rises(audit: MembershipAudit) -> None:
     assert f"AUC {audit.attack.auc:.3f}" in report_page(of_membership(audit, "Audit", {}))
     display = MembershipDisplay.from_attack(audit.attack)

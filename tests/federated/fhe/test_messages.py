@@ -87,6 +87,7 @@ def test_messages_come_back_unchanged(one_of_each) -> None:
                     from_bytes(type(other), data)
 
 
+@pytest.mark.merge
 def test_forged_header_fields_are_refused(one_of_each) -> None:
     for message in one_of_each:
         header, arrays = unpack_frame(to_bytes(message), 2**31)

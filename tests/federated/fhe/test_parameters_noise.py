@@ -113,6 +113,7 @@ def test_keys_with_too_much_noise_are_refused_at_set_up(starved) -> None:
         Querier(16, 2).evaluation_keys()
 
 
+@pytest.mark.merge
 def test_result_with_exhausted_noise_is_refused(starved) -> None:
     querier = Querier(16, 2)
     server = Server(querier.evaluation_keys(check=False))

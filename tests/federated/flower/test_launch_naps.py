@@ -39,6 +39,7 @@ def test_site_looks_for_messages_more_often_while_it_is_asked(naps: tuple[list[f
     assert own < busy < idle
 
 
+@pytest.mark.merge
 def test_naps_of_flower_are_told_apart_by_their_length() -> None:
     """3 s for a message, 0.5 s for the site's own answer: other numbers would be taken for the wrong one."""
     source = inspect.getsource(importlib.import_module("flwr.supernode.start_client_internal"))

@@ -25,6 +25,7 @@ from onefold.federated.flower import folders, launch
 VERSION = flwr.__version__
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("name", launch.PRIVATE_NAMES)
 def test_flower_has_the_private_name(name: str) -> None:
     try:

@@ -83,7 +83,7 @@ def test_run_tells_its_pace(run: server_app.Coordinator, monkeypatch: pytest.Mon
         monkeypatch.setattr(time, "monotonic", lambda later=now + number: later)
         run.pulse.ended(3)
     monkeypatch.setattr(time, "monotonic", lambda: now + 30)
-    assert run.pulse.pace == 2.0  # sixty in thirty seconds
+    assert run.pulse.pace == pytest.approx(2.0)  # sixty in thirty seconds
     monkeypatch.setattr(time, "monotonic", lambda: now + 1000)
     assert run.pulse.pace is None
 

@@ -256,6 +256,7 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
+@pytest.mark.merge
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
 @pytest.mark.parametrize("change", later(CHANGES, ["another model"]))
 def test_parcel_without_the_announced_model_is_refused_and_deleted(

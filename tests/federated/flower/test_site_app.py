@@ -321,6 +321,7 @@ def answers_of(folder: SiteFolder) -> Any:
     return reply.values
 
 
+@pytest.mark.merge
 def test_fit_killed_at_any_step_leaves_the_old_model_or_the_new(
     tmp_path: Path, raw: LocalModel, private: LocalModel
 ) -> None:
