@@ -42,10 +42,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 # Loaded once, before any child: what a test would load anyway, but nothing of the package.
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.utils.estimator_checks", "hypothesis", "pyarrow")
-# Tests elsewhere that are about a module, beside those of its name and of its room.
+# Tests elsewhere that are about a module or a room; they come last.
 EXTRA = {
+    "_base/archive.py": ("test_io.py", "test_foreign_files.py"),
     "federated/rules.py": ("federated/test_server_combine.py",),
-    "_base/archive.py": ("test_io.py",),
+    "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
+    "tables/": ("test_corpus.py",),
 }
 FAST = "not merge and not nightly and not slow"
 SLOWEST = 60.0  # seconds of processor time that the tests of one module may take
@@ -239,7 +241,10 @@ def _shown(node: Any) -> str:
 
 
 def files_of(module: str, tests: Path, package: str, source: Path) -> list[Path]:
-    """Test files of a module: of its name first, then those that import it or what it defines."""
+    """Test files of a module: of its name first, then those that import it or what it defines.
+
+    Where there are none, all of its room are taken.
+    """
     path = Path(module)
     room = path.parts[0] if len(path.parts) > 1 else ""
     stem = path.stem if path.stem != "__init__" else (path.parent.name or package)
@@ -253,8 +258,9 @@ def files_of(module: str, tests: Path, package: str, source: Path) -> list[Path]
             named.append(test)
         elif _imports(test, package, dotted, defined):
             importing.append(test)
-    extra = [tests / name for name in EXTRA.get(module, ())]
-    return list(dict.fromkeys([*named, *importing, *(each for each in extra if each.is_file())]))
+    about = [*named, *importing] or sorted((tests / room).rglob("test_*.py"))
+    extra = [tests / name for key, names in EXTRA.items() if module.startswith(key) for name in names]
+    return list(dict.fromkeys([*about, *(each for each in extra if each.is_file())]))
 
 
 def _imports(test: Path, package: str, dotted: str, defined: set[str]) -> bool:

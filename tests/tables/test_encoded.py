@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -283,3 +284,19 @@ def test_checking_a_table_of_texts_needs_no_encoder() -> None:
     schema = Schema([Field("note", "string", encoder=CellEncoder.from_dict(UNPLACED))])
     found = check_table(schema, {"note": ["fever", ""]})
     assert [str(finding) for finding in found] == ["column 'note': is missing in 1 row (2)"]
+
+
+def test_a_declaration_travels_without_its_loaded_map(schema: Schema) -> None:
+    encoder = next(known.encoder for known in schema.fields if known.encoder is not None)
+    encoder.vectors(["fever"])
+    copied = pickle.loads(pickle.dumps(encoder))  # noqa: S301
+    assert copied == encoder
+    assert copied.loaded.map is None
+    np.testing.assert_array_equal(copied.vectors(["fever"])[0], encoder.vectors(["fever"])[0])
+
+
+def test_one_number_is_a_vector() -> None:
+    given = {"kind": "text", "digest": "0" * 64}
+    assert CellEncoder.from_dict({**given, "width": 1}).width == 1
+    with pytest.raises(InvalidInputError, match="whole number from 1"):
+        CellEncoder.from_dict({**given, "width": 0})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import date
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -290,3 +293,61 @@ def test_lengths_of_time_are_numbers_of_seconds() -> None:
 def test_a_column_that_holds_no_cells_is_refused_by_its_name() -> None:
     with pytest.raises(InvalidInputError, match="column 'x': the cells are neither numbers"):
         _field(np.full(N, 1j))
+
+
+def test_a_run_of_whole_numbers_numbers_the_rows_and_one_with_gaps_does_not() -> None:
+    assert _field(np.arange(100, 160)).role == "identifier"
+    assert _field(np.arange(100, 220, 2)).role == "feature"
+
+
+def test_two_numbers_are_a_range() -> None:
+    found = _field(["1", "2"])
+    assert (found.role, found.type) == ("feature", "integer")
+
+
+def test_few_different_values_have_no_tail() -> None:
+    assert _field([*range(1, 20), 10**6]).scale == "linear"
+    assert _field([*range(1, 21), 10**6]).scale == "log"
+
+
+def test_objects_are_read_as_what_they_are() -> None:
+    cells = {
+        "boolean": [True, np.False_],
+        "date": [date(2020, 1, 31), date(2021, 2, 1)],
+        "number": [Decimal("1.5"), Decimal("2")],
+        "string": ["red", "blue"],
+    }
+    for kind, values in cells.items():
+        assert _field(np.array(values * 30, dtype=object)).type == kind, kind
+
+
+def test_a_range_that_cannot_be_rounded_outward_stays() -> None:
+    found = _field([-8.9e307, 8.9e307, 1.0])
+    assert (found.low, found.high) == (-8.9e307, 8.9e307)
+
+
+def test_ends_of_a_range_of_dates_can_be_written_in_their_format() -> None:
+    found = _field(["Mar-2018", "Feb-2019"])
+    ends = [np.datetime64(int(end), "D") for end in (found.low, found.high)]
+    assert [str(end)[-2:] for end in ends] == ["01", "01"]
+
+
+def _label(cells, task):
+    return Schema.infer({"x": ["a", "b"] * (len(cells) // 2), "y": cells}, "y", task=task).label
+
+
+@pytest.mark.parametrize("ends", [(-(2.0**60), 10.0), (-10.0, 2.0**53)])
+def test_a_label_of_whole_numbers_that_may_be_rounded_is_a_number(ends: tuple[float, float]) -> None:
+    assert _label([*ends, 1.0] * 20, "regression").type == "number"
+    assert _label([-10.0, 2.0**52, 1.0] * 20, "regression").type == "integer"
+
+
+def test_texts_beside_the_numbers_of_a_label_are_told() -> None:
+    cells = ["unknown" if place % 20 == 0 else str(place / 4) for place in range(60)]
+    assert _label(cells, "regression").review.endswith("other texts of the column are read as missing")
+
+
+def test_many_whole_numbers_are_a_number_to_predict_and_the_reason_is_told() -> None:
+    cells = [place % 25 for place in range(100)]
+    assert "25 different whole numbers" in _label(cells, "auto").review
+    assert _label([place % 20 for place in range(100)], "auto").is_category

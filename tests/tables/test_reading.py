@@ -498,3 +498,25 @@ def test_a_title_above_the_header_is_told_from_a_wrong_name(tmp_path: Path) -> N
         pytest.raises(InvalidInputError, match="does the header line come first"),
     ):
         source.require(["a"])
+
+
+def test_files_of_a_folder_must_agree_on_what_a_column_holds(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {
+        "numbers": arrow.array([1.5]),
+        "texts": arrow.array(["a"]),
+        "dates": arrow.array(np.array(["2020-01-01"], dtype="datetime64[s]")),
+        "truth values": arrow.array([True]),
+    }
+    for first, one in columns.items():
+        for second, other in columns.items():
+            parquet.write_table(arrow.table({"x": one}), tmp_path / "1.parquet")
+            parquet.write_table(arrow.table({"x": other}), tmp_path / "2.parquet")
+            if first == second:
+                assert read_table(tmp_path).n_rows == 2
+                continue
+            with pytest.raises(FileFormatError, match=f"'x' holds {second}, {first} in an earlier file"):
+                read_table(tmp_path)
+    # A column without any value goes with everything.
+    parquet.write_table(arrow.table({"x": arrow.nulls(1)}), tmp_path / "2.parquet")
+    assert read_table(tmp_path).n_rows == 2

@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, Schema
+from onefold.tables.cells import cells_of
 
 DECLARED = {
     "$schema": "https://datapackage.org/profiles/2.0/tableschema.json",
@@ -281,3 +282,18 @@ def test_a_schema_without_features_cannot_encode() -> None:
     schema = Schema([Field("name", "string", role="identifier")])
     with pytest.raises(InvalidInputError, match="no feature"):
         schema.transform({"name": ["a", "b"]})
+
+
+def test_a_schema_without_a_label_predicts_nothing_and_stays_itself_beside_any_table(
+    schema, tmp_path
+) -> None:
+    assert not Schema([Field("age", "integer", low=0, high=120)]).predicts_number
+    assert Schema([Field("age", "integer", "label", low=0, high=120)]).predicts_number
+    assert schema.beside(tmp_path / "table.csv") is schema
+
+
+def test_moments_finer_than_python_has_are_read_in_microseconds() -> None:
+    for unit in ("ns", "us", "s"):
+        values, missing = cells_of(np.array(["2020-01-31T10:00:00", "NaT"], dtype=f"datetime64[{unit}]"))
+        assert values.dtype == ("datetime64[us]" if unit == "ns" else f"datetime64[{unit}]")
+        assert missing.tolist() == [False, True]

@@ -175,3 +175,8 @@ def test_a_table_written_by_a_schema_is_read_by_it(name, tmp_path) -> None:
         np.testing.assert_array_equal(getattr(cells, "values", cells), parsed[column])
     if name == "t.csv":
         assert (tmp_path / name).read_text().splitlines()[1] == '01.01.1970,"1234,5",nein'
+
+
+def test_a_column_called_classes_is_one_like_others_where_no_column_needs_names(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.csv", {"prediction": np.array([3, 5]), "classes": np.array([3, 5])})
+    assert (tmp_path / "t.csv").read_text().splitlines()[0] == "prediction,classes"
