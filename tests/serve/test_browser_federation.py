@@ -22,7 +22,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 from tests.federated.flower.conftest import Federation, environment, make_federation
 
-pytestmark = [pytest.mark.merge, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 PATIENCE = 120.0
 PURPOSE = "triage <img src=x onerror=alert(1)>"
 ASKED = ("--querier", "ward", "--purpose", PURPOSE)

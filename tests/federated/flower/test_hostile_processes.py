@@ -20,7 +20,7 @@ from onefold.federated.flower.processes import CONNECTION, command, make_environ
 from onefold.federated.guard import QueryGuard
 from onefold.federated.queriers import SigningKey
 
-pytestmark = pytest.mark.merge
+pytestmark = pytest.mark.nightly
 
 NAMES = ("north", "south", "west")
 HONEST = NAMES[:2]

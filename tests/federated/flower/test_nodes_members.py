@@ -19,7 +19,7 @@ from onefold.federated.flower.folders import QUEUE
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Query
 
-pytestmark = pytest.mark.merge
+pytestmark = pytest.mark.nightly
 
 NAMES = ("north", "south", "west")
 
@@ -53,7 +53,6 @@ def wait_for_a_query(federation: Any, wait_for: Any) -> None:
     time.sleep(8)
 
 
-@pytest.mark.nightly
 def test_a_thousand_single_queries_are_all_answered(federation: Any, wait_for: Any) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     queries = [Query(new_query_id(), row[None, :]) for row in rows]
@@ -70,7 +69,6 @@ def test_a_thousand_single_queries_are_all_answered(federation: Any, wait_for: A
         np.testing.assert_array_equal(np.concatenate(found), here)
 
 
-@pytest.mark.nightly
 def test_a_thousand_rows_in_one_query_are_all_answered(federation: Any, tmp_path: Path) -> None:
     rows = np.resize(federation.X_test, (1000, 3))
     np.savez(tmp_path / "rows.npz", X=rows)
@@ -80,12 +78,10 @@ def test_a_thousand_rows_in_one_query_are_all_answered(federation: Any, tmp_path
         np.testing.assert_array_equal(found["measures"], federation.expected(*NAMES).measures(rows))
 
 
-@pytest.mark.nightly
 def test_query_in_several_batches_gives_the_same_result(federation: Any) -> None:
     assert same(federation, federation.query("--batch", 40), *NAMES)
 
 
-@pytest.mark.nightly
 def test_query_with_other_features_exits_with_code_2(federation: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "rows.npz", X=np.ones((2, 4)))
     done = federation.run("query", tmp_path / "rows.npz")
@@ -137,7 +133,6 @@ def test_site_killed_during_a_query_is_named_and_returns_with_the_model_it_had(
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-@pytest.mark.nightly
 def test_site_that_loses_its_connection_is_asked_again(
     federation: Any, processes_below: Any, wait_for: Any
 ) -> None:
@@ -152,7 +147,6 @@ def test_site_that_loses_its_connection_is_asked_again(
     assert same(federation, told, *NAMES)
 
 
-@pytest.mark.nightly
 def test_stopped_site_is_missing_without_waiting(
     federation: Any, wait_for: Any, processes_below: Any
 ) -> None:
@@ -186,7 +180,7 @@ def test_removed_site_changes_no_answer_until_it_is_added_again(federation: Any)
     assert events[-2:] == [("leave", "west"), ("re-join", "west")]
 
 
-@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.nightly), signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_restarted_server_knows_its_sites(
     federation: Any, number: int, wait_for: Any, processes_below: Any
 ) -> None:
@@ -208,7 +202,6 @@ def test_restarted_server_knows_its_sites(
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-@pytest.mark.nightly
 def test_run_that_died_is_started_again(federation: Any, wait_for: Any, processes_below: Any) -> None:
     def runs() -> list[int]:
         lines = processes_below(federation.server.root).items()
@@ -221,7 +214,6 @@ def test_run_that_died_is_started_again(federation: Any, wait_for: Any, processe
     assert same(federation, federation.query("--timeout", 300), *NAMES)
 
 
-@pytest.mark.nightly
 def test_second_server_on_the_same_port_exits_with_code_1(federation: Any) -> None:
     done = federation.run("server")
     assert done.returncode == 1
@@ -246,7 +238,6 @@ def test_logs_of_flower_hold_no_row(federation: Any) -> None:
     assert not any(number in text for number in numbers)
 
 
-@pytest.mark.nightly
 def test_telemetry_downloads_and_updates_are_off(federation: Any, processes_below: Any) -> None:
     found = processes_below(federation.root)
     assert len(found) >= 9

@@ -44,7 +44,7 @@ def write(path: Path, n: int, seed: int, without: str | None = None) -> Path:
     return path
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_running_site_is_fitted_anew_and_moved_and_the_server_follows(
     make_federation: Callable[..., Any], wait_for: Callable[..., None], tmp_path: Path
 ) -> None:
