@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as npst
 from onefold.exceptions import InvalidInputError
 from onefold.federated.rules import (
     RULES,
+    agreement,
     check_answers,
     checked,
     combine,
@@ -141,3 +142,13 @@ def test_weights_have_one_number_for_each_site_or_for_each_of_its_classes() -> N
     for wrong in ([1, 1], np.ones((3, 3)), np.ones((3, 2, 1)), [1, 1, 1.5], [1, 1, -0.1]):
         with pytest.raises(InvalidInputError, match="weights must"):
             weighted(answers, wrong)
+
+
+def test_liar_is_found_beside_a_site_that_nobody_can_be_compared_with() -> None:
+    rng = np.random.default_rng(0)
+    answers = np.full((7, 50, 3), 9.0)
+    answers[:6, :, :2] = rng.random((1, 50, 2)) + 0.1 * rng.random((6, 50, 2))
+    answers[3, :, :2] = answers[3, :, 1::-1]  # swaps the classes
+    answers[6, :, 2] = rng.random(50)  # the only one that has this class
+    assert np.isnan(agreement(answers, 9.0)).tolist() == [False] * 6 + [True]
+    assert disagreeing(answers, largest=9.0).tolist() == [3]
