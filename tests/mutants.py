@@ -50,7 +50,7 @@ EXTRA = {
     "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
     "tables/inference.py": ("test_corpus.py",),
 }
-FAST = "not merge and not nightly and not slow"
+FAST = "not merge and not nightly"
 SLOWEST = 60.0  # seconds of processor time that the tests of one module may take
 PATIENCE = 4.0  # times what the tests take without a mutant
 MEMORY = 6 * 2**30

@@ -43,7 +43,7 @@ def planted(tmp_path: Path) -> Path:
         (tmp_path / name).write_text("")
     (tmp_path / "src/planted/room/ends.py").write_text(SOURCE)
     (tmp_path / "tests/room/test_ends.py").write_text(TESTS)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  merge: x\n  nightly: x\n  slow: x\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  merge: x\n  nightly: x\n")
     return tmp_path
 
 
