@@ -148,3 +148,9 @@ def test_moments_name_the_schema_and_are_not_added_to_those_of_another() -> None
         one.add(two)
     assert PrivateMoments.from_bytes(one.to_bytes()).guarantee_ == one.guarantee_
     assert one.guarantee_.join(two.guarantee_).schema is None
+
+
+def test_no_promise_rests_on_a_schema_that_was_taken_from_private_rows() -> None:
+    schema = Schema([NUMBER], source="private")
+    with pytest.raises(InvalidInputError, match="inferred from private rows"):
+        under_contract(Laplace(1.0, sensitivity=Box(0, 1)).guarantee(1), schema)

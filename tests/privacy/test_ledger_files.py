@@ -16,6 +16,7 @@ from tests.tiers import later
 from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
 from onefold.privacy import Event, Guarantee, Ledger, OptimalNoise, charge
+from onefold.privacy.ledger import all_of
 
 
 def ledger_of(*events: Event, **options) -> Ledger:
@@ -165,6 +166,15 @@ def test_several_ledgers_count_one_release_unless_one_of_them_cannot(tmp_path: P
     assert small.total() == Ledger.load(path).total() == (0.3, 0.0)
     assert small.path is None
     assert Ledger.load(path).path == path.resolve()
+
+
+def test_ledgers_that_are_given_in_several_places_are_each_charged_once(tmp_path: Path) -> None:
+    path, memory = tmp_path / "ledger.json", Ledger()
+    Ledger().save(path)
+    assert all_of(None, None) is None
+    assert all_of(None, memory) is memory
+    charge(all_of((memory, path), str(path), memory, None), RELEASE, "release")
+    assert len(memory.events) == len(Ledger.load(path).events) == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
