@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-LIGHT = ("dev", "parquet", "report")  # what `make demo` and `make bench` need
-FULL = (*LIGHT, "accounting", "federated", "fhe", "onnx", "sql", "text")
+LIGHT = ("dev", "report")  # what `make demo` and `make bench` need
+FULL = (*LIGHT, "accounting", "excel", "federated", "fhe", "onnx", "sql", "text")
 
 
 def compile_lock(name: str, extras: tuple[str, ...], *options: str) -> None:

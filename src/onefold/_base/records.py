@@ -1,0 +1,456 @@
+"""The one serialiser: a record is a frozen class with checked fields; its bytes are the file and the message.
+
+A record is declared once, and everything else follows from the declaration::
+
+    @record
+    class Answers(Record, kind="answers"):
+        site: str
+        values: FloatArray
+
+Its bytes are a safetensors buffer: the arrays by name, and one metadata text with the kind, the format
+version and all other fields as JSON, after the SHA-256 sum of all of it. The sum shows damage and careless
+edits. It is no signature: take files from people you trust.
+
+Bytes of strangers are bounded before anything is allocated: the whole by ``most_bytes``, the header by
+``LARGEST_HEADER``, every side of an array by the bytes present. What is then read is checked field by field,
+strictly, and no error quotes a value. Nothing is ever unpickled.
+
+``version`` is the format of one kind. Raise it when a program of the last version would misread a new file;
+a newer version than the program knows is refused by name.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import numpy as np
+import pydantic
+from numpy.typing import NDArray
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError, ValidationInfo
+from pydantic_core import core_schema
+
+from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.files import read_saved, write_whole
+from onefold._base.foreign import NOT_READABLE, TOO_LARGE, parse_json
+from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
+
+LARGEST_HEADER = 2**26
+LARGEST_FILE = 2**40
+SUM_LENGTH = 64
+METADATA = "onefold"
+ARRAY_KEY = "array"  # {"array": name}: the place of an array in the header; with "F" it is stored transposed
+LENGTH = struct.Struct("<Q")
+DTYPES: dict[str, str] = {
+    "F64": "f8",
+    "F32": "f4",
+    "I64": "i8",
+    "I32": "i4",
+    "I16": "i2",
+    "I8": "i1",
+    "U64": "u8",
+    "U32": "u4",
+    "U16": "u2",
+    "U8": "u1",
+    "BOOL": "?",
+}
+CONFIG = ConfigDict(
+    strict=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    hide_input_in_errors=True,
+    arbitrary_types_allowed=True,
+    val_json_bytes="utf8",
+)
+
+T = TypeVar("T")
+
+
+# --- fields that are arrays or bytes ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayField:
+    """What an array of a record must be: its kinds of numbers (as numpy's letters) and its dimensions.
+
+    In Python the field holds a numpy array. It is read-only, in the order of memory in which it was given.
+    """
+
+    kinds: str = "f"
+    n_dims: tuple[int, ...] = (0, 1, 2, 3)
+    finite: bool = True
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        """Validate arrays in Python, and their places in the header of a file."""
+        return core_schema.with_info_plain_validator_function(self._checked)
+
+    def _checked(self, value: Any, info: ValidationInfo) -> AnyArray:
+        array = _stored(value, info)
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in self.kinds:
+            raise InvalidInputError("must be an array of the right kind of numbers")
+        if array.ndim not in self.n_dims:
+            raise InvalidInputError("must be an array with the right number of dimensions")
+        if self.finite and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise InvalidInputError("must hold finite numbers only")
+        view = array.view()
+        view.flags.writeable = False
+        return view
+
+
+class _BytesField:
+    """Bytes, which lie in the file as an array."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
+        return core_schema.with_info_plain_validator_function(self._checked)
+
+    def _checked(self, value: Any, info: ValidationInfo) -> bytes:
+        content = stored_bytes(value, info)
+        if not isinstance(content, bytes):
+            raise InvalidInputError("must be bytes")
+        return content
+
+
+def stored_bytes(value: Any, info: ValidationInfo) -> Any:
+    """The bytes that a header names, where the record is read; in Python the value itself."""
+    content = _stored(value, info)
+    if isinstance(content, np.ndarray) and content.dtype == np.uint8 and content.ndim == 1:
+        return content.tobytes()
+    return content
+
+
+def _stored(value: Any, info: ValidationInfo) -> Any:
+    """The array that a header names, where the record is read; in Python the value itself."""
+    if info.mode != "json":
+        return value
+    if isinstance(value, list) and all(isinstance(text, str) for text in value):
+        return np.array(value, dtype=np.str_)
+    if not isinstance(value, dict) or not isinstance(value.get(ARRAY_KEY), str):
+        raise InvalidInputError("must be an array")
+    array = info.context.pop(value[ARRAY_KEY], None) if isinstance(info.context, dict) else None
+    if array is None:
+        raise InvalidInputError("is an array that is not there")
+    return array.T if value.get("order") == "F" else array
+
+
+FloatArray = Annotated[NDArray[np.float64], ArrayField("f")]
+WholeArray = Annotated[NDArray[np.int64], ArrayField("iu")]
+TruthArray = Annotated[NDArray[np.bool_], ArrayField("b")]
+NumberArray = Annotated[NDArray[Any], ArrayField("fiub")]
+LabelArray = Annotated[NDArray[Any], ArrayField("fiubU", (1,))]
+Content = Annotated[bytes, _BytesField()]
+
+
+# --- records ------------------------------------------------------------------------------------------------
+
+
+class Record:
+    """Base of what is kept in files and sent in messages: see :func:`record`.
+
+    Attributes
+    ----------
+    kind : str
+        What a file of it holds, as errors name it.
+    version : int
+        Format of this kind.
+    error : type of exception
+        What wrong fields raise.
+    apart : bool
+        Whether it stays bytes of its own, with its kind, inside another record.
+    most_bytes : int
+        Bytes beyond which it is not read.
+    """
+
+    kind: ClassVar[str]
+    version: ClassVar[int] = 1
+    error: ClassVar[type[OnefoldError]] = InvalidInputError
+    apart: ClassVar[bool] = False
+    most_bytes: ClassVar[int] = LARGEST_FILE
+
+    def __init_subclass__(cls, kind: str | None = None, version: int | None = None, **rest: Any) -> None:
+        """Give the class its kind and the version of its format."""
+        super().__init_subclass__(**rest)
+        if kind is not None:
+            cls.kind = kind
+        if version is not None:
+            cls.version = version
+
+    def to_bytes(self) -> bytes:
+        """Return the record as bytes: what :meth:`save` writes and what a message carries.
+
+        Returns
+        -------
+        bytes
+            Equal records give equal bytes.
+        """
+        arrays: Arrays = {}
+        return pack(self.kind, self.version, plain_of(self, arrays), arrays)
+
+    @classmethod
+    def from_bytes(
+        cls,
+        content: bytes,
+        most_bytes: int | None = None,
+        check: Callable[[Any, Arrays], None] | None = None,
+    ) -> Self:
+        """Read what :meth:`to_bytes` wrote; whatever is damaged, foreign or newer is refused in one line.
+
+        Parameters
+        ----------
+        content : bytes
+            The bytes.
+        most_bytes : int or None, default=None
+            Bytes beyond which nothing is read; None takes what the kind allows.
+        check : callable or None, default=None
+            Sees the JSON values and the arrays before any field is looked at, as limits of sizes do.
+
+        Returns
+        -------
+        Record
+            The record.
+        """
+        try:
+            most = cls.most_bytes if most_bytes is None else most_bytes
+            text, arrays = unpack(content, cls.kind, cls.version, most, check)
+            return cls._made(text, arrays)
+        except OnefoldError as error:
+            if isinstance(error, FileFormatError) and not issubclass(cls.error, FileFormatError):
+                raise _file_error(cls.error)(str(error)) from None
+            raise
+
+    @classmethod
+    def _made(cls, text: str, arrays: Arrays) -> Self:
+        """Check every field; an array that no field names is foreign."""
+        try:
+            result = _adapter(cls).validate_json(text, context=arrays)
+        except ValidationError as error:
+            raise FileFormatError(f"damaged: {first_fault(error)}") from None
+        except MemoryError:
+            raise FileFormatError(TOO_LARGE) from None
+        except OnefoldError:
+            raise
+        except NOT_READABLE:
+            raise FileFormatError(f"the contents are not those of a {cls.kind}") from None
+        if arrays:
+            raise FileFormatError("damaged: it has arrays that belong to nothing")
+        return result
+
+    def save(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
+        """Write the record to a file, all of it or nothing.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+        public : bool, default=False
+            Whether other accounts may read it.
+        """
+        write_whole(path, self.to_bytes(), public=public)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the file that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The file.
+
+        Returns
+        -------
+        Record
+            The record.
+        """
+        return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes)
+
+
+def _file_error(error: type[OnefoldError]) -> type[OnefoldError]:
+    """Files are refused as files unless the kind has an error of its own, as messages have."""
+    return FileFormatError if error is InvalidInputError else error
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))
+def record(cls: type[T]) -> type[T]:
+    """Make a class of annotated fields a frozen, checked one; wrong fields raise the class's ``error``."""
+    made = pydantic.dataclasses.dataclass(cls, frozen=True, eq=False, config=CONFIG)
+    checked, names = made.__init__, [field.name for field in dataclasses.fields(made) if field.init]
+
+    def __init__(self: Any, *args: Any, **values: Any) -> None:
+        if len(args) > len(names) or set(names[: len(args)]) & set(values):
+            raise TypeError(f"{cls.__name__} takes {len(names)} fields, each once")
+        try:
+            checked(self, **dict(zip(names, args, strict=False)), **values)
+        except ValidationError as error:
+            raise _raised(error, getattr(cls, "error", InvalidInputError)) from None
+
+    made.__init__ = __init__  # type: ignore[method-assign]
+    return made  # type: ignore[return-value]
+
+
+def _raised(error: ValidationError, kind: type[OnefoldError]) -> OnefoldError:
+    """What a wrong field raises: the error of its own check, where that is no general one."""
+    cause = error.errors(include_url=False, include_input=False)[0].get("ctx", {}).get("error")
+    special = isinstance(cause, OnefoldError) and type(cause) is not InvalidInputError
+    return (type(cause) if special else kind)(first_fault(error))  # type: ignore[misc]
+
+
+def _adapter(cls: type[T]) -> TypeAdapter[T]:
+    """The reader of a class, made once."""
+    if "_reader" not in vars(cls):
+        cls._reader = TypeAdapter(cls)  # type: ignore[attr-defined]
+    return cls._reader  # type: ignore[attr-defined,no-any-return]
+
+
+def first_fault(error: ValidationError) -> str:
+    """Say which field is wrong and why, without its value."""
+    fault = error.errors(include_url=False, include_input=False)[0]
+    cause = fault.get("ctx", {}).get("error")
+    reason = str(cause) if isinstance(cause, OnefoldError) else fault["msg"]
+    names = [str(part) for part in fault["loc"] if isinstance(part, str)]
+    return f"{'.'.join(names)}: {reason}" if names else reason
+
+
+def plain_of(value: Any, arrays: Arrays, name: str = "") -> Any:
+    """JSON values of a record's fields; arrays and bytes are put into ``arrays`` under their path."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        return value.tolist()  # texts live in the header
+    if isinstance(value, Record) and value.apart and name:
+        value = value.to_bytes()
+    if isinstance(value, np.ndarray | bytes):
+        return _place(value, arrays, name or "array")
+    if isinstance(value, Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [each.name for each in dataclasses.fields(value) if each.init]
+        return {field: plain_of(getattr(value, field), arrays, _below(name, field)) for field in fields}
+    if isinstance(value, Mapping):
+        return {str(key): plain_of(inner, arrays, _below(name, str(key))) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_of(inner, arrays, _below(name, str(place))) for place, inner in enumerate(value)]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _below(name: str, inner: str) -> str:
+    return f"{name}/{inner}" if name else inner
+
+
+def _place(value: AnyArray | bytes, arrays: Arrays, name: str) -> dict[str, str]:
+    array = np.frombuffer(value, dtype=np.uint8) if isinstance(value, bytes) else value
+    in_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    arrays[name] = array.T if in_columns else array
+    return {ARRAY_KEY: name, **({"order": "F"} if in_columns else {})}
+
+
+# --- bytes --------------------------------------------------------------------------------------------------
+
+
+def pack(kind: str, version: int, fields: Any, arrays: Mapping[str, AnyArray]) -> bytes:
+    """Bytes of a header of JSON values and named arrays; equal contents give equal bytes."""
+    from safetensors.numpy import save
+
+    text = json.dumps({"kind": kind, "version": version, "fields": fields}, allow_nan=False)
+    little = {name: _little(array) for name, array in arrays.items()}
+    return bytes(save(little, metadata={METADATA: _sum(text, little) + text}))
+
+
+def _little(array: AnyArray) -> AnyArray:
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise InvalidInputError(f"an array of {array.dtype} cannot be saved")
+    return np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False)).reshape(array.shape)
+
+
+def _sum(text: str, arrays: Mapping[str, AnyArray]) -> str:
+    total = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        total.update(f"{name}\0{arrays[name].dtype.str}\0{arrays[name].shape}".encode())
+        total.update(arrays[name].reshape(-1).view(np.uint8).data)
+    return total.hexdigest()
+
+
+def unpack(
+    content: bytes,
+    kind: str,
+    version: int,
+    most_bytes: int = LARGEST_FILE,
+    check: Callable[[Any, Arrays], None] | None = None,
+) -> tuple[str, Arrays]:
+    """The JSON text of the fields, unchecked, and the arrays of a file of ``kind``."""
+    from safetensors import SafetensorError, deserialize
+
+    if not isinstance(content, bytes | bytearray | memoryview):
+        raise FileFormatError("a record must be bytes")
+    if len(content) > most_bytes:
+        raise FileFormatError("larger than allowed")
+    text = _header_text(content)
+    total, text = text[:SUM_LENGTH], text[SUM_LENGTH:]
+    try:
+        arrays = {name: _array(about, len(content)) for name, about in deserialize(bytes(content))}  # type: ignore[no-untyped-call]
+    except SafetensorError:
+        raise FileFormatError("damaged: its arrays do not fit") from None
+    except MemoryError:
+        raise FileFormatError(TOO_LARGE) from None
+    if total != _sum(text, arrays):
+        raise FileFormatError("damaged: its contents do not match their checksum")
+    header = _header(text)
+    if header["kind"] != kind:
+        raise FileFormatError(f"it holds a {header['kind'][:40]}, not a {kind}")
+    if header["version"] > version:
+        raise FileFormatError(
+            f"it is a {kind} of format {header['version']}, this version of onefold reads up to {version}: "
+            "install a newer onefold"
+        )
+    if check is not None:
+        check(header["fields"], arrays)
+    return json.dumps(header["fields"]), arrays
+
+
+def kind_of(source: str | os.PathLike[str] | bytes) -> str | None:
+    """Return the kind of record that a file or its content holds; None if it is no record."""
+    try:
+        if isinstance(source, bytes):
+            return str(_header(_header_text(source)[SUM_LENGTH:])["kind"])
+        with open(source, "rb") as file:
+            start = file.read(LENGTH.size)
+            rest = file.read(min(LENGTH.unpack(start)[0], LARGEST_HEADER))
+        return kind_of(start + rest)
+    except (InvalidInputError, OSError, struct.error):
+        return None
+
+
+def _header_text(content: bytes) -> str:
+    """The metadata text that safetensors carries, bounded before it is parsed."""
+    head = bytes(content[: LENGTH.size])
+    if len(head) < LENGTH.size:
+        raise FileFormatError("not a file of onefold, or cut off")
+    length = LENGTH.unpack(head)[0]
+    if length > min(LARGEST_HEADER, len(content) - LENGTH.size):
+        raise FileFormatError("not a file of onefold, or damaged")
+    header = parse_json(bytes(content[LENGTH.size : LENGTH.size + length]))
+    metadata = header.get("__metadata__") if isinstance(header, dict) else None
+    text = metadata.get(METADATA) if isinstance(metadata, dict) else None
+    if not isinstance(text, str):
+        raise FileFormatError("not a file of onefold")
+    return text
+
+
+def _header(text: str) -> dict[str, Any]:
+    header = parse_json(text)
+    if not isinstance(header, dict) or set(header) != {"kind", "version", "fields"}:
+        raise FileFormatError("damaged: its header cannot be read")
+    if not isinstance(header["kind"], str) or type(header["version"]) is not int:
+        raise FileFormatError("damaged: its header cannot be read")
+    return header
+
+
+def _array(about: Mapping[str, Any], most: int) -> AnyArray:
+    """An array in memory of its own; no side is longer than the bytes that were there."""
+    code, shape = DTYPES.get(about["dtype"]), about["shape"]
+    if code is None or any(side > most for side in shape):
+        raise FileFormatError("damaged: its arrays do not fit")
+    array: AnyArray = np.frombuffer(about["data"], dtype=np.dtype(code).newbyteorder("<")).reshape(shape)
+    if code == "?" and array.view(np.uint8).max(initial=0) > 1:
+        raise FileFormatError("damaged: it holds what is no truth value")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
