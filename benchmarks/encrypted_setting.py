@@ -16,7 +16,7 @@ import numpy as np
 
 from onefold.federated.fhe import Client, Quantiser, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.messages import EncryptedResult, to_bytes
+from onefold.federated.fhe.messages import EncryptedResult
 
 LONE_QUERIES = 3
 
@@ -48,12 +48,12 @@ def ask(querier: Querier, server: Server, values: np.ndarray) -> dict[str, Any]:
     sending = adding = added = 0.0
     for index, each in enumerate(values):
         client = Client(public, f"site-{index}")
-        message, cpu, _ = clocked(lambda c=client, e=each: to_bytes(c.encrypt(e, "q")))
+        message, cpu, _ = clocked(lambda c=client, e=each: c.encrypt(e, "q").to_bytes())
         sending += cpu
         _, cpu, wall = clocked(lambda m=message: tally.add(m))
         adding, added = adding + cpu, added + wall
     result, computing, computed = clocked(tally.result)
-    found, reading, read = clocked(lambda: querier.decrypt(to_bytes(result)))
+    found, reading, read = clocked(lambda: querier.decrypt(result.to_bytes()))
     server.n_jobs = 2
     _, _, computed_by_two = clocked(tally.result)
     server.n_jobs = 1
@@ -72,7 +72,7 @@ def ask(querier: Querier, server: Server, values: np.ndarray) -> dict[str, Any]:
 
 
 def _size(result: EncryptedResult) -> int:
-    return len(to_bytes(result))
+    return len(result.to_bytes())
 
 
 def measure(n_clients: int, n_classes: int, bits: int) -> dict[str, Any]:
@@ -92,8 +92,8 @@ def measure(n_clients: int, n_classes: int, bits: int) -> dict[str, Any]:
         "flood_bits": chosen.flood_bits,
         "key_cpu": own + made,
         "server_start_cpu": opened,
-        "public_key_bytes": len(to_bytes(querier.public_key())),
-        "evaluation_key_bytes": len(to_bytes(keys)),
+        "public_key_bytes": len(querier.public_key().to_bytes()),
+        "evaluation_key_bytes": len(keys.to_bytes()),
         "alone": alone,
         "batched": ask(querier, server, answers(n_clients, batch, n_classes, bits)),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

@@ -16,15 +16,15 @@ from benchmarks.data import QUICK, Sizes
 from benchmarks.federation_world import CLIENTS, Heads, World, heads, member, world
 from benchmarks.timing import Row, best
 from onefold.federated import LocalModel
-from onefold.federated.messages import Query, to_bytes
+from onefold.federated.messages import Query
 
 
 def bytes_sent(found: World, trained: Heads) -> list[Row]:
     """What travels to join and to ask, once."""
     query = Query("q", found.X[:1])
-    asked = len(to_bytes(query)) * CLIENTS
-    answered = sum(len(to_bytes(model.answer(query, "site"))) for model in found.members)
-    joining = sum(len(to_bytes(model.profile("site"))) for model in found.members)
+    asked = len(query.to_bytes()) * CLIENTS
+    answered = sum(len(model.answer(query, "site").to_bytes()) for model in found.members)
+    joining = sum(len(model.profile("site").to_bytes()) for model in found.members)
     models = sum(map(_file_size, found.members))
     rows = []
     for name, (head, training) in trained.items():

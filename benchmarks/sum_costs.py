@@ -1,6 +1,6 @@
 """Encrypted sums: processor time and bytes of every role, beside plain sums.
 
-A plain site draws the same noise and packs the numbers into a frame; a plain server adds them. Holders are
+A plain site draws the same noise and packs the numbers into a record; a plain server adds them. Holders are
 two of two (one of whom may be the server itself) and three of five. A site's work does not depend on the
 other sites except for the size of its noise, so one site is timed. Server, holders and querier are timed with
 the messages of all sites, which are made as they are needed: the messages of 10^6 numbers and 100 sites are
@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.data import QUICK, Sizes
 from benchmarks.timing import Row, best
-from onefold._base.frames import pack_frame, unpack_frame
+from onefold._base.records import pack, unpack
 from onefold.federated import EncryptedSum, HolderKey, SumBlock, SumContract, SumHolder
 from onefold.federated.secret.noise import draw_shares
 from onefold.privacy import Guarantee
@@ -64,7 +64,7 @@ class Plain:
 
         def site() -> bytes:
             noise = draw_shares(contract.blocks, contract.least_adding)
-            return pack_frame({}, {"vector": vector + noise})
+            return pack("vector", 1, {}, {"vector": vector + noise})
 
         frame = site()
         self.site, self.bytes = best(site, 3, time.process_time), len(frame)
@@ -72,7 +72,7 @@ class Plain:
         def server() -> Any:
             total = np.zeros(len(vector), dtype=np.int64)
             for _ in range(n_sites):
-                total += unpack_frame(frame, 2**40)[1]["vector"]
+                total += unpack(frame, "vector", 1)[1]["vector"]
             return total
 
         self.server = best(server, 2, time.process_time)

@@ -1,6 +1,7 @@
 """Fitting on other processes and on a cluster gives the numbers of a fit in this process, to the last bit."""
 
 import os
+from collections.abc import Iterator
 
 import joblib
 import numpy as np
@@ -32,14 +33,21 @@ def test_processes_give_the_same_model(name: str) -> None:
     np.testing.assert_array_equal(spread.distances(X[:200]), here)
 
 
+@pytest.fixture(scope="module")
+def dask() -> Iterator[None]:
+    """A cluster of two processes."""
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster):
+        yield
+
+
 @pytest.mark.exact
 @pytest.mark.merge
 @pytest.mark.parametrize("name", MODELS)
-def test_a_dask_cluster_gives_the_same_model(name: str) -> None:
-    distributed = pytest.importorskip("distributed")
+def test_a_dask_cluster_gives_the_same_model(name: str, dask: None) -> None:
     here = MODELS[name].fit(X, y).distances(X[:200])
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster), joblib.parallel_config(backend="dask"):
+    with joblib.parallel_config(backend="dask"):
         spread = MODELS[name].fit(X, y)
     np.testing.assert_array_equal(spread.distances(X[:200]), here)
 

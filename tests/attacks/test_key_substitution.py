@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("cryptography")
 
-from onefold._base.frames import join_frames
 from onefold.cli.app import main
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
 from onefold.federated import (
@@ -25,7 +24,7 @@ from onefold.federated import (
     SumHolder,
     SumParties,
 )
-from onefold.federated.messages import FailureCode, Query, QueryKey, SumParcel
+from onefold.federated.messages import Bundle, FailureCode, Query, QueryKey, SumParcel
 from onefold.federated.queriers import SigningKey
 from onefold.federated.secret.keys import KnownKeys
 from onefold.tables import Field, Schema
@@ -239,7 +238,7 @@ def own_key(site: Any) -> HolderKey:
 def ask(site: Any, asked: SchemaSum, query: str = "q1") -> Any:
     from onefold.federated.flower.summing import take_step
 
-    parcel = SumParcel(query, "north", "contribute", join_frames([asked.to_bytes()]))
+    parcel = SumParcel(query, "north", "contribute", Bundle((asked.to_bytes(),)).to_bytes())
     digest = asked.total.contract.digest
     signature = WARD.sign_step(parcel, site.folder.federation_id, digest, purpose="triage")
     return take_step(site.folder, parcel, signature)

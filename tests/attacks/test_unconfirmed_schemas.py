@@ -327,7 +327,7 @@ def test_everything_that_takes_a_schema_and_adds_noise_is_known() -> None:
             given = getattr(module, name)
             parts = [part for part in dir(given) if inspect.isclass(given) and not part.startswith("_")]
             for label, part in [(name, given), *((f"{name}.{part}", getattr(given, part)) for part in parts)]:
-                if not callable(part):
+                if not callable(part) or label.endswith(".error"):  # the exception that wrong fields raise
                     continue
                 names = set(inspect.signature(part).parameters)
                 if "schema" in names and names & {"epsilon", "ledger", "mechanism", "moments"}:

@@ -16,23 +16,22 @@ import pytest
 pytest.importorskip("flwr")
 pytest.importorskip("seal")
 
+from onefold._base.records import pack, plain_of
 from onefold.cli.app import main
 from onefold.cli.federate.querier import labels_from
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError
 from onefold.federated.fhe import Client, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.messages import from_bytes, to_bytes
 from onefold.federated.fhe.parameters import choose
 from onefold.federated.fhe.quantiser import MeasureMap
 from onefold.federated.flower import encrypted, rounding
 from onefold.federated.flower.encrypted import (
+    AnswersFile,
     EncryptedPart,
     Keyring,
     QueryKeyFile,
     decrypted,
-    load_answers,
     room_for,
-    save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.rounding import rehearsed
@@ -301,6 +300,10 @@ def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, Q
         encrypted.ask_encrypted(server, np.zeros((1, 2)), key, 5, "somebody", 1.0, 1)
 
 
+def save_answers(path: Path, lock: QueryKey, *parts: EncryptedPart) -> None:
+    AnswersFile(lock.key_id, lock.classes, parts).save(path, public=True)
+
+
 def sealed_part(lock: QueryKey, keys: bytes, **changes: Any) -> EncryptedPart:
     """What a server makes of two sites' answers to three rows."""
     numbers = np.array([[[5, 9], [7, 7], [-1, 3]], [[6, 8], [9, 8], [-1, 200]]])
@@ -308,7 +311,7 @@ def sealed_part(lock: QueryKey, keys: bytes, **changes: Any) -> EncryptedPart:
     messages = [
         Client(lock.content, name).encrypt(each, "q") for name, each in zip(names, numbers, strict=True)
     ]
-    content = to_bytes(Server(keys).aggregate(messages))
+    content = Server(keys).aggregate(messages).to_bytes()
     given: dict[str, Any] = {
         "query_id": "q",
         "n_rows": 3,
@@ -324,7 +327,7 @@ def test_encrypted_answers_are_decrypted_by_their_key_only(
     locked: tuple[Path, QueryKey, bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     here, lock, keys = locked
-    save_answers(here / "x.encrypted", lock, [sealed_part(lock, keys), sealed_part(lock, keys)])
+    save_answers(here / "x.encrypted", lock, sealed_part(lock, keys), sealed_part(lock, keys))
     assert main(["federate", "decrypt", "x.encrypted", "--keys", "keys", "--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert told["labels"] == ["a", "a", "b"] * 2
@@ -350,7 +353,7 @@ def test_result_of_another_query_or_key_is_refused(locked: tuple[Path, QueryKey,
     if wrong == "key":
         querier = Querier(4, 2, 8)
     with pytest.raises(FederationError, match="the result cannot be used"):
-        decrypted(querier, ["a", "b"], [EncryptedPart(**{**vars(part), **changes.get(wrong, {})})], {})
+        decrypted(querier, ["a", "b"], [replace(part, **changes.get(wrong, {}))], {})
 
 
 def test_query_key_and_answers_files_hold_no_secret(locked: tuple[Path, QueryKey, bytes]) -> None:
@@ -360,10 +363,11 @@ def test_query_key_and_answers_files_hold_no_secret(locked: tuple[Path, QueryKey
     part = secret[len(secret) // 2 :][:64]
     assert part in path.read_bytes()
     assert part not in (here / "q.querykey").read_bytes()
-    save_answers(here / "x.encrypted", lock, [sealed_part(lock, keys)])
+    save_answers(here / "x.encrypted", lock, sealed_part(lock, keys))
     assert part not in (here / "x.encrypted").read_bytes()
-    key_id, classes, (loaded,) = load_answers(here / "x.encrypted")
-    assert (key_id, classes, loaded.sites) == (lock.key_id, ["a", "b"], ("north", "south"))
+    loaded = AnswersFile.load(here / "x.encrypted")
+    stored = (loaded.key_id, loaded.classes, loaded.parts[0].sites)
+    assert stored == (lock.key_id, ("a", "b"), ("north", "south"))
 
 
 def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, QueryKey, bytes]) -> None:
@@ -371,9 +375,9 @@ def test_evaluation_keys_are_not_read_as_a_public_key(locked: tuple[Path, QueryK
     from onefold.federated.fhe.messages import EvaluationKeys, PublicKey
 
     _, lock, keys = locked
-    assert from_bytes(PublicKey, lock.content).key_id == from_bytes(EvaluationKeys, keys).key_id
+    assert PublicKey.from_bytes(lock.content).key_id == EvaluationKeys.from_bytes(keys).key_id
     with pytest.raises(MessageError):
-        from_bytes(PublicKey, keys)
+        PublicKey.from_bytes(keys)
 
 
 # --- looks ------------------------------------------------------------------------------------------------
@@ -410,9 +414,9 @@ def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
         Client(key.content, name).encrypt(map_.numbers(own), "q")
         for name, own in zip(names, measures, strict=True)
     ]
-    content = to_bytes(Server(file.evaluation_keys()).aggregate(messages))
+    content = Server(file.evaluation_keys()).aggregate(messages).to_bytes()
     part = EncryptedPart("q", 3, names, {}, names, content, 3)
-    save_answers(here / "x.encrypted", key, [part])
+    save_answers(here / "x.encrypted", key, part)
     capsys.readouterr()
     assert main(["federate", "decrypt", "x.encrypted", "--keys", "keys", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -424,9 +428,9 @@ def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
 
 @pytest.mark.parametrize("looks", [0, 65, "2", True, None])
 def test_file_of_answers_with_impossible_looks_is_refused(here: Path, looks: Any) -> None:
-    from onefold._base.frames import pack_frame
-
-    header = {"kind": "sealed", "format": 2, "key_id": KEY, "classes": ["a"], "parts": [], "looks": looks}
-    (here / "x.encrypted").write_bytes(pack_frame(header, {"content": np.zeros(0, dtype=np.uint8)}))
+    names, content = ("north",), {"content": np.zeros(3, dtype=np.uint8)}
+    part = plain_of(EncryptedPart("q", 3, names, {}, names, b"abc"), {})
+    fields = {"key_id": KEY, "classes": ["a"], "parts": [{**part, "looks": looks}]}
+    (here / "x.encrypted").write_bytes(pack(AnswersFile.kind, 1, fields, content))
     with pytest.raises(FileFormatError, match=r"x\.encrypted"):
-        load_answers(here / "x.encrypted")
+        AnswersFile.load(here / "x.encrypted")

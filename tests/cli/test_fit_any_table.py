@@ -259,7 +259,7 @@ def test_labels_that_nothing_explains_are_not_shown_to_be_predicted(here: Path, 
     assert "not shown to be better than guessing" in capsys.readouterr().out
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_boosting_is_recommended_where_it_is_clearly_better(here: Path, capsys) -> None:
     rng = np.random.default_rng(3)
     X = rng.random((3000, 8))

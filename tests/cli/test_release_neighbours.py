@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.tiers import examples
 
 from onefold.cli.app import main
 from onefold.tables import Field, Schema
@@ -114,9 +115,17 @@ def form(path: Path) -> Any:
     return header, len(rows)
 
 
+LATE = [(".csv", "persons"), (".npz", "records"), (".parquet", "persons")]
+
+
 @pytest.mark.parametrize(
     ("suffix", "unit"),
-    [(".csv", "records"), (".npz", "persons"), pytest.param(".parquet", "records", marks=pytest.mark.merge)],
+    [
+        (".csv", "records"),
+        (".npz", "persons"),
+        pytest.param(".parquet", "records", marks=pytest.mark.merge),
+        *(pytest.param(*case, marks=pytest.mark.nightly) for case in LATE),
+    ],
 )
 def test_one_replaced_record_changes_nothing_but_noisy_cells(
     folder: Path, capsys: pytest.CaptureFixture[str], suffix: str, unit: str
@@ -126,7 +135,7 @@ def test_one_replaced_record_changes_nothing_but_noisy_cells(
         pytest.importorskip("pyarrow")
 
     @given(place=st.integers(0, len(ROWS) - 1), one=RECORD, two=RECORD)
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=examples(6, 12), deadline=None)
     def check(place: int, one: tuple[Any, ...], two: tuple[Any, ...]) -> None:
         found = []
         for record in (ROWS[place][1:], one, two):

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from onefold._base.records import plain_of
 from onefold.cli.app import main
 from onefold.federated.flower import site_app
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
-from onefold.federated.messages import Answers, Query, to_parts
+from onefold.federated.messages import Answers, Query
 from onefold.privacy import Guarantee
 from reference.neighbours import outline
 
@@ -227,7 +229,7 @@ def test_nothing_that_a_site_says_tells_how_many_rows_of_persons_there_are(
     printed = capsys.readouterr().out
     assert main(["federate", "site", "--folder", str(SITE), "--fit-only", "--json"]) == 0
     told = capsys.readouterr().out
-    profile = to_parts(site_app.read_profile(SiteFolder(SITE)))[0]
+    profile = plain_of(site_app.read_profile(SiteFolder(SITE)), {})
     profile.pop("model_digest")
     for text in (printed, re.sub("[0-9a-f]{64}", "", told), json.dumps(profile)):
         assert not re.search(rf"\b({ROWS}|{KEPT})(\.0)?\b", text)
@@ -259,9 +261,7 @@ def test_one_record_changes_no_name_type_or_length_of_what_leaves(record, here: 
         place = SiteFolder(folder)
         answer = site_app.answer(place, Query("q", np.full((4, 3), 0.5)), "anyone")
         assert isinstance(answer, Answers)
-        header, arrays = to_parts(answer)
-        header["site"] = None
-        values = arrays["values"]
+        header, values = plain_of(replace(answer, site="any"), {}), answer.values
         files = sorted(path.name for path in place.state.iterdir())
         seen.append((told, outline(place.model.read_bytes()), header, values.dtype, values.shape, files))
     assert seen[0] == seen[1]

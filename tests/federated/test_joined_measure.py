@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as npst
 from onefold import FoldingClassifier
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import GlobalClassifier, QueryGuard
-from onefold.federated.messages import Answers, Profile, Query, from_bytes, to_bytes
+from onefold.federated.messages import Answers, Profile, Query, from_bytes
 from onefold.federated.rules import combine, decide, disagreeing, minimum, trimmed
 from onefold.models import JOINED, MAXIMA, MEASURES, maximum_of
 
@@ -74,12 +74,12 @@ def _answers(name: str, values: np.ndarray, scale: float | None = 0.5) -> Answer
 
 def test_joined_answers_travel_with_the_weight_of_their_offset() -> None:
     sent = _answers("north", _squares()[1] + _offsets())
-    found = from_bytes(to_bytes(sent))
+    found = from_bytes(sent.to_bytes())
     assert isinstance(found, Answers)
     assert (found.measure, found.scale, found.largest) == (JOINED, 0.5, np.inf)
     np.testing.assert_array_equal(found.values, sent.values)
     profile = Profile("north", (0, 1, 2, 3), JOINED, 0.5, 8, None, "0" * 64)
-    assert from_bytes(to_bytes(profile)) is not None
+    assert from_bytes(profile.to_bytes()) is not None
     with pytest.raises(MessageError, match="scale must be a positive"):
         _answers("north", _squares()[1], None)
     with pytest.raises(MessageError, match="range of the measure"):

@@ -13,7 +13,7 @@ from onefold.datasets import load
 from onefold.exceptions import InvalidInputError, MessageError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import GlobalClassifier, LocalModel
-from onefold.federated.messages import ModelParcel, Profile, Query, from_bytes, to_bytes
+from onefold.federated.messages import ModelParcel, Profile, Query, from_bytes
 from onefold.privacy import AnalyticGaussian, Laplace, OptimalNoise, RandomisedLabels
 
 ESTIMATORS = [
@@ -79,7 +79,7 @@ def test_a_parcel_travels_and_answers_the_same(data) -> None:
     X, y, queries, _ = data
     many = FoldingClassifier(n_components=5, batch_size=30, n_jobs=2)
     model = LocalModel(many, Laplace(6.0, sensitivity=1.0)).fit(X, y)
-    parcel = from_bytes(to_bytes(model.to_parcel("north")))
+    parcel = from_bytes(model.to_parcel("north").to_bytes())
     assert isinstance(parcel, ModelParcel)
     assert not holds_a_raw_row(parcel.content, X)
     arrived = LocalModel.from_parcel(parcel)
@@ -121,7 +121,7 @@ def test_profile_states_classes_measure_and_guarantee(data) -> None:
         LocalModel(ESTIMATORS[0], Laplace(6.0, sensitivity=1.0)).fit(X, y),
         LocalModel(ESTIMATORS[1]).fit(X, y),
     )
-    profile = from_bytes(to_bytes(private.profile("north")))
+    profile = from_bytes(private.profile("north").to_bytes())
     assert isinstance(profile, Profile)
     assert (profile.classes, profile.measure, profile.n_features) == (tuple(range(10)), "rms", X.shape[1])
     assert profile.guarantee == private.guarantee_.to_dict()
@@ -130,7 +130,7 @@ def test_profile_states_classes_measure_and_guarantee(data) -> None:
     before = private.digest()
     private.forget([0])
     assert private.digest() != before
-    answer = from_bytes(to_bytes(private.answer(Query("q", queries), "north")))
+    answer = from_bytes(private.answer(Query("q", queries), "north").to_bytes())
     np.testing.assert_array_equal(answer.values, private.answers(queries))
     assert (answer.query_id, answer.site, answer.scale) == ("q", "north", private.scale)
 

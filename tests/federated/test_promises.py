@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from onefold import FoldingClassifier
+from onefold._base.records import plain_of
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel, MomentFederation, release_moments, simulate
 from onefold.federated._rows import GIVEN_BATCHES, PUBLIC_BATCHES, with_more_rows
-from onefold.federated.messages import Profile, Query, check_guarantee, from_bytes, to_bytes, to_parts
+from onefold.federated.messages import Profile, Query, check_guarantee, from_bytes
 from onefold.io import to_bytes as model_bytes
 from onefold.privacy import (
     AnalyticGaussian,
@@ -42,7 +43,7 @@ def rows():
 def everywhere(model: LocalModel, path) -> dict[str, Guarantee]:
     """The guarantee of a model on every way that it can take."""
     model.save(path)
-    profile = from_bytes(to_bytes(model.profile("north")))
+    profile = from_bytes(model.profile("north").to_bytes())
     assert isinstance(profile, Profile)
     assert profile.guarantee is not None
     return {
@@ -50,7 +51,7 @@ def everywhere(model: LocalModel, path) -> dict[str, Guarantee]:
         "classifier": model.estimator_.guarantee_,
         "file": LocalModel.load(path).guarantee_,
         "profile": Guarantee.from_dict(profile.guarantee),
-        "header": Guarantee.from_dict(to_parts(profile)[0]["guarantee"]),
+        "header": Guarantee.from_dict(plain_of(profile, {})["guarantee"]),
     }
 
 
@@ -155,7 +156,7 @@ def test_public_batches_are_a_condition_that_is_printed_everywhere(rows, tmp_pat
         assert guarantee.conditions == (PUBLIC_BATCHES,), way
         assert f"Provided that {PUBLIC_BATCHES}." in str(guarantee)
         assert "under the conditions below" in str(guarantee)
-    arrived = LocalModel.from_parcel(from_bytes(to_bytes(model.to_parcel("north"))))
+    arrived = LocalModel.from_parcel(from_bytes(model.to_parcel("north").to_bytes()))
     assert arrived.guarantee_.conditions == (PUBLIC_BATCHES,)
     assert LocalModel(FOLDING).fit(X, y, batches=np.arange(60) // 20).guarantee_ is None
 
@@ -259,13 +260,12 @@ def test_seed_voids_moments_on_their_way_through_a_federation(rows) -> None:
 
 def told(model: LocalModel) -> tuple:
     """Everything that leaves a site, without the numbers that have noise."""
-    header = to_parts(model.profile("north"))[0]
+    header = plain_of(model.profile("north"), {})
     parcel = model.to_parcel("north")
     answers = model.answer(Query("q", np.full((5, 3), 0.5)), "north")
     header.pop("model_digest")
-    numbers = to_parts(answers)[1]["values"]
-    plain = to_parts(answers)[0]
-    return header, outline(parcel.content), plain, numbers.dtype, numbers.shape, len(to_bytes(answers))
+    numbers, plain = answers.values, plain_of(answers, {})
+    return header, outline(parcel.content), plain, numbers.dtype, numbers.shape, len(answers.to_bytes())
 
 
 @pytest.mark.parametrize("record", RECORDS)

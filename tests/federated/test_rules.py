@@ -152,3 +152,19 @@ def test_liar_is_found_beside_a_site_that_nobody_can_be_compared_with() -> None:
     answers[6, :, 2] = rng.random(50)  # the only one that has this class
     assert np.isnan(agreement(answers, 9.0)).tolist() == [False] * 6 + [True]
     assert disagreeing(answers, largest=9.0).tolist() == [3]
+
+
+@pytest.mark.parametrize("n_dimensions, shape", [(3, r"\(Q, n, C\)"), (2, r"\(n, C\)")])
+def test_answers_of_another_shape_are_refused_by_the_shape_that_is_wanted(
+    n_dimensions: int, shape: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=f"must have the shape {shape} with"):
+        check_answers(np.ones(4), n_dimensions)
+
+
+def test_nobody_may_lie_under_a_rule_that_looks_for_liars() -> None:
+    array = np.random.default_rng(0).random((5, 7, 3))
+    assert np.array_equal(combine(array, "trimmed", n_liars=0, largest=1.0), array.min(axis=0))
+    assert np.array_equal(combine(array, "checked", n_liars=0, largest=1.0), array.min(axis=0))
+    with pytest.raises(InvalidInputError):
+        combine(array, "trimmed", n_liars=-1, largest=1.0)

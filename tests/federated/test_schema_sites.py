@@ -14,7 +14,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.fabrication import MomentClassifier
 from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, release_moments, simulate
 from onefold.federated.contract import schema_scale
-from onefold.federated.messages import ModelParcel, Query, from_bytes, to_bytes
+from onefold.federated.messages import ModelParcel, Query, from_bytes
 from onefold.models import AutoencoderClassifier, FoldingClassifier
 from onefold.privacy import Box, OptimalNoise, PrivateMoments, RandomisedLabels, domain_of
 from onefold.tables import Field, Schema
@@ -104,7 +104,7 @@ def test_classes_of_any_declared_type_travel(label: Field, cells: list[str], cla
     schema = Schema([AGE, PULSE, WARD, label])
     found = LocalModel(schema=schema).fit(table() | {"sick": cells})
     assert found.classes_.tolist() == classes
-    assert list(from_bytes(to_bytes(found.profile("north"))).classes) == classes
+    assert list(from_bytes(found.profile("north").to_bytes()).classes) == classes
 
 
 def test_saved_model_and_parcel_keep_the_schema(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from onefold import FoldingClassifier
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import GlobalClassifier, LocalModel
-from onefold.federated.messages import Answers, Failure, FailureCode, Query, from_parts, to_parts
+from onefold.federated.messages import Answers, Failure, FailureCode, Query
 from onefold.federated.trust import Reason
 
 SITES = ("east", "north", "south", "west")
@@ -107,14 +109,14 @@ def test_a_site_that_answers_something_else_is_refused_and_named(
 
 def test_numbers_out_of_range_make_no_message(federation) -> None:
     _, _, answers = federation
-    header, arrays = to_parts(answers["north"])
+    answer = answers["north"]
     for value in (np.nan, np.inf, -0.1, 1.1):
-        wrong = arrays["values"].copy()
+        wrong = answer.values.copy()
         wrong[3, 0] = value
         with pytest.raises(MessageError):
-            from_parts(header, {"values": wrong})
+            replace(answer, values=wrong)
     with pytest.raises(MessageError):
-        from_parts(header, {"values": arrays["values"][:, :-1]})
+        replace(answer, values=answer.values[:, :-1])
 
 
 def test_other_objects_and_unknown_sites_are_refused(federation) -> None:

@@ -12,7 +12,7 @@ from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.federated import GlobalClassifier, LocalModel, simulate
-from onefold.federated.messages import Query, to_bytes
+from onefold.federated.messages import Query
 from onefold.privacy import Laplace, OptimalNoise
 from onefold.tables import Field, Schema
 
@@ -212,10 +212,10 @@ def test_bytes_are_those_of_real_messages(data) -> None:
         mechanism=Laplace(4.0, sensitivity=1.0),
     )
     query = Query("simulation", queries)
-    assert result.query_bytes == 2 * len(to_bytes(query))
+    assert result.query_bytes == 2 * len(query.to_bytes())
     models = [LocalModel(estimator).fit(X[rows], y[rows]) for rows in parts]
     answers = [model.answer(query, f"site-{number}") for number, model in enumerate(models)]
-    assert result.answer_bytes == sum(len(to_bytes(each)) for each in answers)
+    assert result.answer_bytes == sum(len(each.to_bytes()) for each in answers)
     rows = sum(X[rows].nbytes for rows in parts)
     assert rows < result.model_bytes < 2 * rows + 100_000
 
@@ -224,10 +224,10 @@ def test_bytes_are_those_of_real_messages(data) -> None:
 def test_many_sites_need_the_memory_of_one() -> None:
     """The working memory does not grow with the number of sites of the same rows, under rules that stream."""
     rng = np.random.default_rng(0)
-    X, y = rng.random((1000, 4)), np.arange(1000) % 40
+    X, y = rng.random((2000, 4)), np.arange(2000) % 10
 
     def peak(n_clients: int, rule: str) -> int:
-        parts = np.array_split(np.arange(800), n_clients)  # the same rows: sums have one size
+        parts = np.array_split(np.arange(400), n_clients)  # the same rows: sums have one size
         tracemalloc.start()
         try:
             simulate(
@@ -246,10 +246,10 @@ def test_many_sites_need_the_memory_of_one() -> None:
         finally:
             tracemalloc.stop()
 
-    answers = 1000 * 40 * 8
+    answers = 2000 * 10 * 8
     for rule in ("min", "trimmed"):
-        few, many = peak(10, rule), peak(200, rule)
-        assert many - few < 20 * answers  # keeping all answers would be 190 of them
+        few, many = peak(5, rule), peak(50, rule)
+        assert many - few < 20 * answers  # keeping all answers would be 45 of them
 
 
 def test_sums_of_a_table_see_directions_of_rows_and_not_their_lengths() -> None:

@@ -146,7 +146,7 @@ def test_site_that_dropped_out_half_way_is_named_before_anybody_signs() -> None:
     routed = world.sum.route(world.messages())
     envelopes = routed["holder3"]
     envelopes[1] = envelopes[1][:-40]
-    with pytest.raises(MessageError, match="cut off"):
+    with pytest.raises(MessageError, match="damaged"):
         world.holder(3).problems(envelopes)
     envelopes[1] = routed["holder2"][1]
     found = world.holder(3).problems(envelopes)
@@ -184,11 +184,11 @@ def test_key_is_saved_for_its_account_only_and_read_again(tmp_path) -> None:
     key, path = HolderKey.new("north"), tmp_path / "north.holderkey"
     key.save(path)
     assert path.stat().st_mode & 0o077 == 0
-    assert HolderKey.load(path) == key
+    assert HolderKey.load(path).to_bytes() == key.to_bytes()
     assert key.agreement.hex() not in repr(key)
     for damaged in (b"", b"{}", b'{"kind":1}', path.read_bytes()[:-9], b"[" * 100_000):
         path.write_bytes(damaged)
-        with pytest.raises(FileFormatError, match=r"north\.holderkey: damaged, or not a holder key"):
+        with pytest.raises(FileFormatError, match=r"north\.holderkey: "):
             HolderKey.load(path)
 
 

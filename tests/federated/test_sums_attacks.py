@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +10,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import EncryptedSum, SumContract, SumHolder
+from onefold.federated.messages import Bundle
 from onefold.federated.secret.keys import decrypt
-from onefold.federated.secret.rounds import about_share, residues, signed_bytes
+from onefold.federated.secret.rounds import SumAnswer, SumHeader, SumList, about_share, residues
 from onefold.federated.secret.shares import MODULUS, combine_shares, expand_seed
 from reference.summing import World
 
@@ -24,13 +23,13 @@ pytest.importorskip("cryptography")
 
 def _shares_of(world: World, message: bytes, numbers: list[int]) -> dict[int, np.ndarray]:
     """What colluding holders read of a site's message, all checks left out."""
-    first, *parts = split_frames(message)
-    header, _ = unpack_frame(first, 10**6)
+    first, *parts = Bundle.from_bytes(message).parts
+    header = SumHeader.from_bytes(first)
     found = {}
     for number in numbers:
         key = world.keys[number]
-        about = about_share(world.contract, header["site"], key.name)
-        content = decrypt(parts[number], header["sender"], key, about)
+        about = about_share(world.contract, header.site, key.name)
+        content = decrypt(parts[number], key, about)
         if number + 1 < world.threshold:
             found[number + 1] = expand_seed(content, world.length)
         else:
@@ -53,7 +52,7 @@ def test_t_holders_read_a_site_and_one_less_does_not() -> None:
 def test_server_sees_nothing_of_a_vector_in_the_message() -> None:
     world = World(length=4000)
     world.vectors["site0"] = np.zeros(4000, dtype=np.int64)
-    for part in split_frames(world.message("site0"))[1:]:
+    for part in Bundle.from_bytes(world.message("site0")).parts[1:]:
         counts = np.bincount(np.frombuffer(part, dtype=np.uint8), minlength=256)
         expected = len(part) / 256
         if expected > 50:
@@ -115,8 +114,7 @@ def test_a_signature_does_not_count_twice_nor_for_another_holder() -> None:
     world = World()
     routed = world.sum.route(world.messages())
     own = world.holder(0).sign(routed["holder0"])
-    header, _ = unpack_frame(own, 10**6)
-    copied = [pack_frame({**header, "holder": f"holder{i}"}, {}) for i in range(1, 5)]
+    copied = [replace(SumList.from_bytes(own), holder=f"holder{i}").to_bytes() for i in range(1, 5)]
     with pytest.raises(MessageError, match="1 holders have signed"):
         world.holder(0).answer(routed["holder0"], [own, own, own, *copied])
 
@@ -157,34 +155,28 @@ def test_messages_of_another_contract_are_refused_everywhere() -> None:
 def test_tampered_bytes_are_found(place: int) -> None:
     world = World()
     message = world.message("site0")
-    frames = split_frames(message)
-    changed = bytearray(frames[place])
+    parts = list(Bundle.from_bytes(message).parts)
+    changed = bytearray(parts[place])
     changed[len(changed) // 2] ^= 1
-    frames[place] = bytes(changed)
+    parts[place] = bytes(changed)
     others = world.messages(world.sites[1:])
     with pytest.raises(MessageError, match="damaged"):
-        world.sum.route([join_frames(frames), *others])
+        world.sum.route([Bundle(tuple(parts)).to_bytes(), *others])
     if place:  # a server that does not check cannot get it past the holder
         routed = world.sum.route([message, *others])
         holder = world.holder(place - 1)
-        routed[holder.name][0] = join_frames([frames[0], frames[place]])
+        routed[holder.name][0] = Bundle((parts[0], parts[place])).to_bytes()
         with pytest.raises(MessageError, match="site0 for this holder is missing or was changed"):
             holder.sign(routed[holder.name])
-
-
-def _forged(header: dict, world: World, **changes) -> dict:
-    """A header as a site that signs anything would send it."""
-    found = {**header, **changes}
-    return {**found, "signature": world.site_keys[found["site"]].sign(signed_bytes(found))}
 
 
 def test_a_site_cannot_take_another_sites_ciphertexts_as_its_own() -> None:
     # Copying would double the other's vector: shares are bound to the name of the site that encrypted them.
     world = World()
-    stolen = split_frames(world.message("site0"))
-    header, _ = unpack_frame(stolen[0], 10**6)
-    copy = pack_frame(_forged(header, world, site="site1"), {})
-    routed = world.sum.route([join_frames([copy, *stolen[1:]]), *world.messages(("site0", "site2", "site3"))])
+    first, *parts = Bundle.from_bytes(world.message("site0")).parts
+    copy = replace(SumHeader.from_bytes(first), site="site1").by(world.site_keys["site1"])
+    stolen = Bundle((copy.to_bytes(), *parts)).to_bytes()
+    routed = world.sum.route([stolen, *world.messages(("site0", "site2", "site3"))])
     for holder in world.holders():
         assert list(holder.problems(routed[holder.name])) == ["site1"]
         with pytest.raises(MessageError, match="site1: the bytes were changed, or are not for this holder"):
@@ -193,13 +185,12 @@ def test_a_site_cannot_take_another_sites_ciphertexts_as_its_own() -> None:
 
 def test_server_cannot_send_in_the_name_of_a_site_that_signs() -> None:
     world = World()
-    header, _ = unpack_frame(split_frames(world.message("site0"))[0], 10**6)
-    parts = split_frames(world.message("site0"))[1:]
-    forged = pack_frame({**header, "site": "site1"}, {})
+    first, *parts = Bundle.from_bytes(world.message("site0")).parts
+    forged = replace(SumHeader.from_bytes(first), site="site1").to_bytes()
     with pytest.raises(MessageError, match="site1 is not signed by it"):
-        world.sum.route([join_frames([forged, *parts])])
+        world.sum.route([Bundle((forged, *parts)).to_bytes()])
     with pytest.raises(MessageError, match="site1 is not signed by it"):
-        world.holder(0).sign([join_frames([forged, parts[0]])])
+        world.holder(0).sign([Bundle((forged, parts[0])).to_bytes()])
 
 
 def test_site_that_sends_other_bytes_again_is_refused() -> None:
@@ -256,12 +247,8 @@ def test_lying_holder_is_found_among_more_than_t_answers(n_answers: int, words: 
 
 
 def _lie(world: World, answer: bytes) -> bytes:
-    first, content = split_frames(answer)
-    header, _ = unpack_frame(first, 10**6)
-    wrong = (np.frombuffer(content, dtype="<u8") ^ np.uint64(1)).tobytes()
-    header["sum"] = hashlib.sha256(wrong).hexdigest()
-    header["signature"] = world.keys[1].sign(signed_bytes(header))
-    return join_frames([pack_frame(header, {}), wrong])
+    said = SumAnswer.from_bytes(answer)
+    return replace(said, shares=said.shares ^ np.uint64(1)).by(world.keys[1]).to_bytes()
 
 
 def test_answer_that_was_changed_on_the_way_is_refused() -> None:
@@ -269,13 +256,14 @@ def test_answer_that_was_changed_on_the_way_is_refused() -> None:
     routed = world.sum.route(world.messages())
     signatures = [holder.sign(routed[holder.name]) for holder in world.holders()]
     answers = [holder.answer(routed[holder.name], signatures) for holder in world.holders()]
-    first, content = split_frames(answers[0])
-    with pytest.raises(MessageError, match="answer of holder holder0 is damaged"):
-        world.sum.open([join_frames([first, content[:-8] + bytes(8)]), *answers[1:]])
-    header, _ = unpack_frame(first, 10**6)
-    for changed in ({"sites": ["site0"]}, {"holder": "holder1"}, {"seeded": True}):
+    said = SumAnswer.from_bytes(answers[0])
+    shorter = {"shares": said.shares[:-1]}
+    for changed in ({"sites": ("site0",)}, {"holder": "holder1"}, {"seeded": True}, shorter):
         with pytest.raises(MessageError, match="is not signed by it"):
-            world.sum.open([join_frames([pack_frame({**header, **changed}, {}), content]), *answers[1:]])
+            world.sum.open([replace(said, **changed).to_bytes(), *answers[1:]])
+    for changed in (shorter, {"shares": said.shares.astype(np.uint32)}, {"sites": ("site0",) * 4}):
+        with pytest.raises(MessageError, match="answer of holder holder0 is damaged"):
+            world.sum.open([replace(said, **changed).by(world.keys[0]).to_bytes(), *answers[1:]])
 
 
 def test_key_of_small_order_is_refused(tmp_path) -> None:

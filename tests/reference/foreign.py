@@ -113,7 +113,7 @@ def _models() -> list[Format]:
         Format("model table", io.to_bytes(table), _load),
         Format("local model", _saved(same), _use_local),
         Format("local model joined", _saved(_joined()), _use_local),
-        Format("parcel", plain.to_bytes(sent.to_parcel("north")), _read_parcel),
+        Format("parcel", sent.to_parcel("north").to_bytes(), _read_parcel),
     ]
 
 
@@ -204,7 +204,7 @@ def _messages() -> list[Format]:
         "sum parcel": plain.SumParcel("q1", "north", "contribute", b"content"),
     }
     found = [
-        Format(f"message {name}", plain.to_bytes(message), lambda path: plain.from_bytes(path.read_bytes()))
+        Format(f"message {name}", message.to_bytes(), lambda path: plain.from_bytes(path.read_bytes()))
         for name, message in sent.items()
     ]
     return found + _encrypted()
@@ -214,14 +214,14 @@ def _encrypted() -> list[Format]:
     """Messages of encrypted queries; a result is read by whoever holds the secret key."""
     if importlib.util.find_spec("seal") is None:
         return []
-    from onefold.federated.fhe import Client, Querier, Server, messages
+    from onefold.federated.fhe import Client, Querier, Server
 
     querier = Querier(n_clients=2, n_classes=2)
     key = querier.public_key()
     sites = [Client(key, name) for name in ("north", "south")]
-    answers = [messages.to_bytes(site.encrypt(np.array([[1, 2]]), "q1")) for site in sites]
+    answers = [site.encrypt(np.array([[1, 2]]), "q1").to_bytes() for site in sites]
     server = Server(querier.evaluation_keys())
-    result = messages.to_bytes(server.aggregate(answers))
+    result = server.aggregate(answers).to_bytes()
     return [
         Format(
             "encrypted answers", answers[0], lambda path: server.aggregate([path.read_bytes(), answers[1]])

@@ -7,7 +7,6 @@ the answers of holders, everybody the contract.
 from __future__ import annotations
 
 import importlib.util
-import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.foreign import parse_json
 from onefold.federated import EncryptedSum, HolderKey, SchemaSum, SumBlock, SumContract, SumHolder, SumParties
 from onefold.federated.approvals import Approvals
 from onefold.federated.log import SiteLog
+from onefold.federated.messages import from_bytes
 from onefold.federated.queriers import SigningKey
 from onefold.federated.replays import Replays
 from onefold.federated.secret.keys import PublicHolder
-from onefold.federated.signatures import QuerierKey, read_signature
+from onefold.federated.signatures import QuerierKey
 from onefold.tables import Schema
 
 __all__ = ["keys_and_sums"]
@@ -111,9 +110,9 @@ def _keys(folder: Path, query: Any) -> list[Sample]:
         ("key of a querier, public", (folder / "ward.pub").read_bytes(), QuerierKey.load, ".pub"),
         (
             "key signature",
-            json.dumps(signature.to_dict()).encode(),
-            lambda path: read_signature(parse_json(path.read_bytes())),
-            ".json",
+            signature.to_bytes(),
+            lambda path: from_bytes(path.read_bytes()),
+            ".message",
         ),
         ("approvals", (folder / "approvals.json").read_bytes(), listed, ".json"),
         ("replays", replays.read_bytes(), lambda path: Replays(path).enter(later), ".json"),

@@ -15,10 +15,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load, save
 
-from onefold._base.frames import LENGTH_BYTES, MAGIC, SUM_BYTES
+from onefold._base.records import METADATA, SUM_LENGTH, kind_of, pack
 
-__all__ = ["damaged", "deep", "forgeries", "repaired"]
+__all__ = ["damaged", "deep", "forgeries", "record_of", "repaired"]
 
 DEEP = "a text that becomes a list in a list in a list"
 VALUES: tuple[Any, ...] = (
@@ -71,8 +72,8 @@ def damaged(sample: bytes, seed: int, count: int) -> Iterator[tuple[str, bytes]]
 
 def forgeries(sample: bytes, keep: Any = None) -> Iterator[tuple[str, bytes]]:
     """Every value of a description and every array replaced in turn; ``keep(what)`` chooses among them."""
-    if sample.startswith(MAGIC):
-        yield from _frames(sample, keep)
+    if kind_of(sample) is not None:
+        yield from _records(sample, keep)
     elif zipfile.is_zipfile(io.BytesIO(sample)):
         yield from _archives(sample, keep)
     elif sample[:1] in b"{[":
@@ -92,14 +93,41 @@ def _texts(sample: bytes, keep: Any) -> Iterator[tuple[str, bytes]]:
                 yield what, b"\n".join(changed) + b"\n"
 
 
-def _frames(sample: bytes, keep: Any) -> Iterator[tuple[str, bytes]]:
-    start = len(MAGIC) + LENGTH_BYTES
-    end = start + int.from_bytes(sample[len(MAGIC) : start], "little")
-    for what, plain in _variants(json.loads(sample[start:end])):
+def _records(sample: bytes, keep: Any) -> Iterator[tuple[str, bytes]]:
+    """Values of the header, and arrays: texts, numbers and bytes that are records are changed inside too."""
+    end = 8 + int.from_bytes(sample[:8], "little")
+    header = json.loads(json.loads(sample[8:end])["__metadata__"][METADATA][SUM_LENGTH:])
+    arrays = load(sample)
+    for what, plain in _variants(header):
         if _chosen(keep, what):
-            text = deep(json.dumps(plain).encode())
-            head = MAGIC + len(text).to_bytes(LENGTH_BYTES, "little") + text
-            yield what, repaired(head + sample[end:])
+            yield what, record_of(deep(json.dumps(plain).encode()).decode(), arrays)
+    about = (header["kind"], header["version"], header["fields"])
+    for name, array in arrays.items():
+        inner = array.tobytes()
+        if array.dtype == np.uint8 and kind_of(inner) is not None:
+            for what, changed in forgeries(inner, keep):
+                forged = np.frombuffer(changed, dtype=np.uint8)
+                yield f"{name} {what}", pack(*about, {**arrays, name: forged})
+        for what, content in _arrays(_saved(array)):
+            if not what.startswith(("claims", "as texts")) and _chosen(keep, f"{name} {what}"):
+                yield f"{name} {what}", pack(*about, {**arrays, name: np.load(io.BytesIO(content))})
+        if _chosen(keep, f"{name} is missing"):
+            yield f"{name} is missing", pack(*about, {k: v for k, v in arrays.items() if k != name})
+        for shape in ([10**13, 0], [2**40, 2**40]):
+            if _chosen(keep, f"{name} claims {shape}"):
+                raw = json.loads(sample[8:end])
+                raw[name]["shape"] = shape
+                text = json.dumps(raw).encode()
+                yield f"{name} claims {shape}", len(text).to_bytes(8, "little") + text + sample[end:]
+
+
+def record_of(text: str, arrays: dict[str, Any]) -> bytes:
+    """A record with any header text, whose sum is right."""
+    total = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        total.update(f"{name}\0{arrays[name].dtype.str}\0{arrays[name].shape}".encode())
+        total.update(np.ascontiguousarray(arrays[name]).tobytes())
+    return bytes(save(arrays, metadata={METADATA: total.hexdigest() + text}))
 
 
 def _archives(sample: bytes, keep: Any) -> Iterator[tuple[str, bytes]]:
@@ -214,9 +242,6 @@ def zipped(members: dict[str, bytes], comment: bytes = b"") -> bytes:
 
 def repaired(content: bytes) -> bytes:
     """The content with the checksums that a forger would compute; unchanged where it has none."""
-    if content.startswith(MAGIC):
-        whole = content[:-SUM_BYTES]
-        return whole + hashlib.sha256(whole).digest()
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist()}

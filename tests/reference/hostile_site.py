@@ -14,78 +14,90 @@ HERE = Path(__file__).parent
 MODULE = "onefold.federated.flower.site_app"
 
 
-def changed(records, kind, headers=None, arrays=None):
-    """The same records with other headers and arrays."""
-    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+def opened(records):
+    """Bytes of the first message in Flower's records, its kind, its fields and its arrays."""
+    from onefold._base.records import kind_of, unpack
+    from onefold.federated.messages import Bundle
 
-    text = records["headers"]["json"] if headers is None else headers
-    known = {name: array.numpy() for name, array in records["arrays"].items()}
+    (array,) = records["messages"].values()
+    message = Bundle.from_bytes(array.numpy().tobytes()).parts[0]
+    kind = kind_of(message)
+    text, arrays = unpack(message, kind, 1)
+    return message, kind, json.loads(text), arrays
+
+
+def closed(*messages):
+    """Flower's records of some bytes that should be messages."""
+    import numpy as np
+    from flwr.app import Array, ArrayRecord, RecordDict
+
+    from onefold.federated.messages import Bundle
+
+    bundle = np.frombuffer(Bundle(messages).to_bytes(), dtype=np.uint8)
+    return RecordDict({"messages": ArrayRecord({"bundle": Array(bundle)})})
+
+
+def changed(records, fields=None, arrays=None):
+    """The same message with other fields and arrays, and a right checksum."""
+    from onefold._base.records import pack
+
+    _, kind, own, known = opened(records)
     found = known if arrays is None else {name: arrays(array) for name, array in known.items()}
-    return RecordDict(
-        {
-            "headers": ConfigRecord({"json": text}),
-            "arrays": ArrayRecord({name: Array(array) for name, array in found.items()}),
-        }
-    )
+    return closed(pack(kind, 1, own | (fields or {}), found))
 
 
-def told(records, kind, **changes):
-    """The same answers under a header in which something else is said."""
-    entries = [[header | changes, places] for header, places in json.loads(records["headers"]["json"])]
-    return changed(records, kind, json.dumps(entries))
-
-
-def larger(records, kind, n_rows):
+def larger(records, n_rows):
     """Well-formed answers about more rows than were asked about."""
     import numpy as np
 
-    entries = json.loads(records["headers"]["json"])
-    header, places = entries[0]
-    (name, (stack, _, _)) = next(iter(places.items()))
-    text = json.dumps([[header, {name: [stack, 0, n_rows]}]])
-    return changed(records, kind, text, lambda array: np.ones((n_rows, *array.shape[1:]), array.dtype))
+    return changed(records, arrays=lambda array: np.ones((n_rows, *array.shape[1:]), array.dtype))
 
 
 def stale(records, kind):
     """The answers of the first query, again and again."""
-    import numpy as np
-
-    kept = HERE / "first.npz"
+    kept = HERE / "first"
     if not kept.exists():
-        (array,) = records["arrays"].values()
-        np.savez(kept, text=records["headers"]["json"], values=array.numpy())
-    with np.load(kept) as first:
-        return changed(records, kind, str(first["text"]), lambda array: first["values"])
+        kept.write_bytes(opened(records)[0])
+    return closed(kept.read_bytes())
+
+
+def deep(records, kind):
+    """A message in whose header lists are in lists."""
+    message = opened(records)[0]
+    length = int.from_bytes(message[:8], "little")
+    header = json.loads(message[8 : 8 + length])
+    nested = "[" * 100_000 + "]" * 100_000
+    header["__metadata__"]["onefold"] = f'{"0" * 64}{{"kind": "answers", "version": 1, "fields": {nested}}}'
+    text = json.dumps(header).encode()
+    return closed(len(text).to_bytes(8, "little") + text + message[8 + length :])
 
 
 def plain(records, kind):
     """Answers in clear where encrypted ones were asked for."""
     import numpy as np
-    from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
-    header = json.loads(records["headers"]["json"])[0][0]
-    about = {"version": 1, "kind": "answers", "query_id": header["query_id"], "site": header["site"]}
-    about |= {"classes": [0, 1], "measure": "max", "scale": 1.0}
-    text = json.dumps([[about, {"values": ["x", 0, 150]}]])
-    values = ArrayRecord({"x": Array(np.full((150, 2), 0.01))})
-    return RecordDict({"headers": ConfigRecord({"json": text}), "arrays": values})
+    from onefold.federated.messages import Answers
+
+    fields = opened(records)[2]
+    values = np.full((150, 2), 0.01)
+    return closed(Answers(fields["query_id"], fields["site"], (0, 1), "max", 1.0, values).to_bytes())
 
 
 LIES = {
-    "nan": lambda r, k: changed(r, k, arrays=lambda a: a * float("nan")),
-    "minus infinite": lambda r, k: changed(r, k, arrays=lambda a: a - float("inf")),
-    "negative": lambda r, k: changed(r, k, arrays=lambda a: a - 1e6),
-    "fewer rows": lambda r, k: changed(r, k, arrays=lambda a: a[:-1]),
-    "fewer classes": lambda r, k: changed(r, k, arrays=lambda a: a[:, :-1]),
-    "texts": lambda r, k: changed(r, k, arrays=lambda a: a.astype("U8")),
-    "more rows": lambda r, k: larger(r, k, 200),
-    "huge": lambda r, k: larger(r, k, 200_000),
-    "another name": lambda r, k: told(r, k, site="north"),
-    "another query": lambda r, k: told(r, k, query_id="ab" * 16),
-    "other classes": lambda r, k: told(r, k, classes=["x", "y"]),
+    "nan": lambda r, k: changed(r, arrays=lambda a: a * float("nan")),
+    "minus infinite": lambda r, k: changed(r, arrays=lambda a: a - float("inf")),
+    "negative": lambda r, k: changed(r, arrays=lambda a: a - 1e6),
+    "fewer rows": lambda r, k: changed(r, arrays=lambda a: a[:-1]),
+    "fewer classes": lambda r, k: changed(r, arrays=lambda a: a[:, :-1]),
+    "truth values": lambda r, k: changed(r, arrays=lambda a: a > 0),
+    "more rows": lambda r, k: larger(r, 200),
+    "huge": lambda r, k: larger(r, 200_000),
+    "another name": lambda r, k: changed(r, {"site": "north"}),
+    "another query": lambda r, k: changed(r, {"query_id": "ab" * 16}),
+    "other classes": lambda r, k: changed(r, {"classes": ["x", "y"]}),
     "stale": stale,
-    "deep": lambda r, k: changed(r, k, "[" * 100_000 + "]" * 100_000),
-    "junk": lambda r, k: changed(r, k, "junk"),
+    "deep": deep,
+    "junk": lambda r, k: closed(b"junk"),
     "plain": plain,
 }
 

@@ -10,7 +10,7 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.server_app import Reception
 from onefold.federated.flower.site_app import KEPT_OUT, MODEL, PROFILE, SUMS
-from onefold.federated.messages import Message, from_bytes, to_bytes
+from onefold.federated.messages import Message, from_bytes
 
 NAMES = ("north", "south", "west")
 
@@ -55,7 +55,7 @@ class InProcessNetwork:
             else:
                 assert kind == PROFILE
             number = str(len(self._replies))
-            self._replies[number] = [from_bytes(to_bytes(reply))]
+            self._replies[number] = [from_bytes(reply.to_bytes())]
             numbers[number] = site
         return numbers
 

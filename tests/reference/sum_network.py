@@ -16,7 +16,6 @@ pytest.importorskip("flwr")
 from flwr.app import Metadata
 from flwr.app.message import make_message
 
-from onefold._base.frames import join_frames
 from onefold.exceptions import FederationError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
 from onefold.federated.flower import Federation, Site, SumRound
@@ -25,7 +24,7 @@ from onefold.federated.flower.site_app import answer_message, to_records
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import decide_sum, take_step
 from onefold.federated.log import SiteLog
-from onefold.federated.messages import Failure, SumParcel
+from onefold.federated.messages import Bundle, Failure, SumParcel
 from onefold.federated.queriers import SigningKey
 from onefold.tables import Field, Schema
 
@@ -184,7 +183,17 @@ def asked(net: Network, name: str, step: str = "contribute", *rest: bytes, **cha
     """One step as a server may send it; what the site says."""
     summed = change.get("summed", net.contract())
     folder = net.site(name).folder
-    parcel = SumParcel(change.get("id", "q1"), name, step, join_frames([summed.to_bytes(), *rest]))
+    parcel = SumParcel(
+        change.get("id", "q1"),
+        name,
+        step,
+        Bundle(
+            (
+                summed.to_bytes(),
+                *rest,
+            )
+        ).to_bytes(),
+    )
     digest = change.get("digest", summed.total.contract.digest)
     clock = change.get("clock")
     extra = {} if clock is None else {"clock": clock}

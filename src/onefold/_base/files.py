@@ -28,7 +28,8 @@ fault: Callable[..., None] | None = None
 PART = re.compile(r"\.(?P<name>.+)\.[a-z0-9_]{8}\.part", re.DOTALL)
 
 
-def _step(name: str, *what: Any) -> None:
+def step(name: str, *what: Any) -> None:
+    """Let a test end the process, or fill the disk, before a durable step."""
     if fault is not None:
         fault(name, *what)
 
@@ -48,9 +49,9 @@ def atomic_write(path: str | os.PathLike[str], *, public: bool = False) -> Itera
     try:
         with os.fdopen(handle, "w+b") as file:
             yield file
-            _step("write", file)
+            step("write", file)
             file.flush()
-            _step("sync", file)
+            step("sync", file)
             os.fsync(file.fileno())
             if sys.platform != "win32":  # the lock is held until the name is right: nobody sweeps it away
                 _rename(name, target)
@@ -70,7 +71,7 @@ def _name(error: BaseException, path: str | os.PathLike[str]) -> None:
 
 
 def _rename(name: str, target: Path) -> None:
-    _step("rename", target)
+    step("rename", target)
     os.replace(name, target)
 
 
@@ -78,7 +79,7 @@ def _new_part(target: Path, public: bool) -> tuple[int, str]:
     """An open file beside ``target``, locked as long as it is open: see :func:`sweep_parts`."""
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:
-        _step("make", target)
+        step("make", target)
         name = str(target.parent / f".{target.name}.{secrets.token_hex(4)}.part")
         try:
             handle = os.open(name, flags, _mode(public))
@@ -104,7 +105,7 @@ def sweep_parts(folder: str | os.PathLike[str], name: str | None = None) -> None
             continue
         try:
             if _lock_part(handle):
-                _step("sweep", path)
+                step("sweep", path)
                 Path(path).unlink(missing_ok=True)
         except OSError:  # open in another process, where that forbids it
             continue
@@ -118,18 +119,18 @@ def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
     If it fails, as on a full disk, the file ends at ``size``.
     """
     new = not Path(path).exists()
-    _step("open", path)
+    step("open", path)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), _mode(public=False))
     try:
-        _step("cut", handle)
+        step("cut", handle)
         os.ftruncate(handle, size)
         os.lseek(handle, size, os.SEEK_SET)
         try:
-            _step("append", handle, content)
+            step("append", handle, content)
             rest = memoryview(content)
             while rest:  # a full disk may take a part before it refuses the rest
                 rest = rest[os.write(handle, rest) :]
-            _step("sync", handle)
+            step("sync", handle)
             os.fsync(handle)
         except OSError as error:
             os.ftruncate(handle, size)
@@ -145,7 +146,7 @@ def sync_file(path: str | os.PathLike[str]) -> None:
     """Put on disk what somebody who was killed may have written to a file without doing so."""
     handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
     try:
-        _step("sync", handle)
+        step("sync", handle)
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -156,7 +157,7 @@ def remove_file(path: str | os.PathLike[str], missing_ok: bool = False) -> None:
     """Remove a file for good: a power failure does not bring it back. It must be there unless missing_ok."""
     if missing_ok and not Path(path).exists():
         return
-    _step("remove", path)
+    step("remove", path)
     os.unlink(path)
     _sync_folder(Path(path).parent)
 
@@ -181,7 +182,7 @@ def has_room(folder: str | os.PathLike[str], size: int = 2**20) -> bool:
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(size))
-            _step("write", file)
+            step("write", file)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -212,6 +213,12 @@ def open_file(path: str | os.PathLike[str], mode: str) -> IO[Any]:
     """Open a file of the user's account to write or append as the work goes on, such as a log."""
     encoding = None if "b" in mode else "utf-8"
     return open(path, mode, encoding=encoding, opener=lambda name, flags: os.open(name, flags, _mode(False)))
+
+
+def make_file(path: str | os.PathLike[str]) -> None:
+    """Make an empty file of the user's account; one that is there raises FileExistsError."""
+    _refuse_no_folder(Path(path))
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, _mode(public=False)))
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
@@ -304,7 +311,7 @@ else:
 
     def _sync_folder(folder: Path) -> None:
         """Write the names in a folder to the disk: until then a power failure may undo a renaming."""
-        _step("sync folder", folder)
+        step("sync folder", folder)
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

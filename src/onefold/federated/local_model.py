@@ -1,6 +1,5 @@
 """What a site does: fit a model where the data is, and answer queries with one number per row and class."""
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,6 +36,7 @@ from onefold.federated.messages import (
     Profile,
     Query,
     check_guarantee,
+    digest_of,
     plain_labels,
 )
 from onefold.federated.rules import align, check_answers
@@ -575,7 +575,7 @@ class LocalModel(BaseEstimator):
             SHA-256 sum of the bytes that :func:`onefold.io.to_bytes` gives, in hexadecimal digits.
         """
         if self._digest is None:
-            self._digest = hashlib.sha256(self._content()).hexdigest()
+            self._digest = digest_of(self._content())
         return self._digest
 
     # --- travelling and files -----------------------------------------------------------------------------

@@ -10,31 +10,34 @@ A signature says who asked. It does not make an answer private, and it does not 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from pydantic import AfterValidator, Field
 
 from onefold._base.optional import require
+from onefold._base.records import record
 from onefold.exceptions import InvalidInputError, MessageError, QueryRefused
 from onefold.federated.messages import (
+    Digest,
     FailureCode,
+    Message,
+    Name,
     Query,
     QueryKey,
     SumParcel,
     check_digest,
     check_name,
+    digest_of,
     is_text,
-    to_parts,
 )
-from onefold.federated.signing import ED25519, SERIALIZATION, verify
+from onefold.federated.signing import ED25519, SERIALIZATION, canonical, verify
 
 __all__ = [
     "AnySignature",
@@ -46,14 +49,30 @@ __all__ = [
     "check_querier_name",
     "key_digest",
     "parcel_digest",
-    "read_signature",
     "rows_digest",
 ]
 
-KEY_BYTES, SIGNATURE_BYTES, ID_DIGITS = 32, 64, 32
+SIGNATURE_BYTES, ID_DIGITS = 64, 32
 LONGEST_PURPOSE = 200
 LARGEST = 2**53
-HEX = re.compile(r"(?:[0-9a-f]{2})+", re.ASCII)
+
+
+def check_querier_name(name: str) -> str:
+    """Return the name of a querier; one that has other letters than a name may have is refused."""
+    return check_name("a querier's name", name)
+
+
+def _printable(value: str) -> str:
+    if not is_text(value, LONGEST_PURPOSE):
+        raise MessageError(f"must be one printable line of at most {LONGEST_PURPOSE} letters")
+    return value
+
+
+QuerierName = Annotated[str, AfterValidator(check_querier_name)]
+PublicKey = Digest  # the 32 bytes of a key have as many digits
+Signed = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{2 * SIGNATURE_BYTES}}}$")]
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Line = Annotated[str, AfterValidator(_printable)]
 
 
 # --- who signs --------------------------------------------------------------------------------------------
@@ -85,12 +104,12 @@ class QuerierKey:
 
     def __post_init__(self) -> None:
         check_querier_name(self.name)
-        _hexadecimal("a public key", self.public, KEY_BYTES)
+        check_digest(self.public)
 
     @property
     def id(self) -> str:
         """The first 32 digits of the SHA-256 sum of the key: what people compare."""
-        return hashlib.sha256(bytes.fromhex(self.public)).hexdigest()[:ID_DIGITS]
+        return digest_of(bytes.fromhex(self.public))[:ID_DIGITS]
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QuerierKey:
@@ -130,72 +149,39 @@ class QuerierKey:
 # --- what is signed ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Statement:
+class _Statement(Message):
     """What a querier states, with the signature of every other field; the fields are those of subclasses."""
 
     # What is signed begins with this, so that a signature made for anything else is none of this kind.
     domain: ClassVar[bytes]
-
-    def __post_init__(self) -> None:
-        for name, value in asdict(self).items():
-            _FIELDS[name](value)
+    name: QuerierName
+    public: PublicKey
+    signed: Signed
 
     @property
     def key(self) -> QuerierKey:
         """Name and public key of the querier."""
-        return QuerierKey(self.name, self.public)  # type: ignore[attr-defined]  # every statement has both
+        return QuerierKey(self.name, self.public)
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All fields as plain values, for a log."""
+        return asdict(self)  # type: ignore[call-overload,no-any-return]  # every statement is a dataclass
 
     @property
     def statement(self) -> bytes:
         """The bytes that are signed: every field but the signature, in one order."""
-        plain = asdict(self)
-        del plain["signed"]
-        text = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        return self.domain + text.encode()
+        plain = {name: value for name, value in self.plain.items() if name != "signed"}
+        return self.domain + canonical(plain)
 
     @property
     def is_genuine(self) -> bool:
         """Whether the key has signed the statement; says nothing about any query."""
-        plain = asdict(self)
-        return verify(plain["public"], plain["signed"], self.statement)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON.
-
-        Returns
-        -------
-        dict of str to Any
-            All fields.
-        """
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, plain: Any) -> Self:
-        """Read what :meth:`to_dict` wrote.
-
-        Parameters
-        ----------
-        plain : Any
-            What was received.
-
-        Returns
-        -------
-        Self
-            The statement, not checked yet.
-
-        Raises
-        ------
-        MessageError
-            If it is malformed; the text quotes nothing of it.
-        """
-        if not isinstance(plain, Mapping) or set(plain) != {each.name for each in fields(cls)}:
-            raise MessageError("a signature has missing or unknown fields")
-        return cls(**plain)
+        return verify(self.public, self.signed, self.statement)
 
 
-@dataclass(frozen=True)
-class Signature(_Statement):
+@record
+class Signature(_Statement, kind="query signature"):
     """What a querier states about one query, with the signature of the statement.
 
     Parameters
@@ -246,18 +232,18 @@ class Signature(_Statement):
 
     domain = b"onefold query 1\n"
 
-    federation: str
-    query: str
-    rows: int
-    content: str
-    encrypted: str | None
-    rule: str
-    name: str
-    purpose: str
-    amount: int
-    time: int
-    public: str
-    signed: str
+    federation: Digest
+    query: Name
+    rows: Whole
+    content: Digest
+    encrypted: Digest | None
+    rule: Line
+    name: QuerierName
+    purpose: Line
+    amount: Whole
+    time: Whole
+    public: PublicKey
+    signed: Signed
 
     def check(self, query: Query, federation: str, query_key: QueryKey | None = None) -> None:
         """Check that this is a statement about a query, signed by the key in it.
@@ -282,8 +268,8 @@ class Signature(_Statement):
             raise QueryRefused(FailureCode.BAD_SIGNATURE)
 
 
-@dataclass(frozen=True)
-class KeySignature(_Statement):
+@record
+class KeySignature(_Statement, kind="key signature"):
     """What a querier states about its query key: that answers under it are for the querier, and how many.
 
     It lets somebody else ask: whoever has the query key chooses the rows, and only the querier can read what
@@ -321,14 +307,14 @@ class KeySignature(_Statement):
 
     domain = b"onefold query key 1\n"
 
-    federation: str
-    encrypted: str
-    name: str
-    purpose: str
-    amount: int
-    until: int
-    public: str
-    signed: str
+    federation: Digest
+    encrypted: Digest
+    name: QuerierName
+    purpose: Line
+    amount: Whole
+    until: Whole
+    public: PublicKey
+    signed: Signed
 
     def check(
         self, query_key: QueryKey | None, federation: str, clock: Callable[[], float] = time.time
@@ -358,11 +344,11 @@ class KeySignature(_Statement):
     @property
     def mark(self) -> str:
         """What its rows are counted under: another amount or end is another statement."""
-        return hashlib.sha256(self.statement).hexdigest()[:ID_DIGITS]
+        return digest_of(self.statement)[:ID_DIGITS]
 
 
-@dataclass(frozen=True)
-class SumSignature(_Statement):
+@record
+class SumSignature(_Statement, kind="sum signature"):
     """What a querier states about one step of an encrypted sum, with the signature of the statement.
 
     Parameters
@@ -404,16 +390,16 @@ class SumSignature(_Statement):
 
     domain = b"onefold sum step 1\n"
 
-    federation: str
-    query: str
-    step: str
-    contract: str
-    content: str
-    name: str
-    purpose: str
-    time: int
-    public: str
-    signed: str
+    federation: Digest
+    query: Name
+    step: Line
+    contract: Digest
+    content: Digest
+    name: QuerierName
+    purpose: Line
+    time: Whole
+    public: PublicKey
+    signed: Signed
 
     def check(self, parcel: SumParcel, federation: str) -> None:
         """Check that this is a statement about a request, signed by the key in it.
@@ -442,33 +428,9 @@ AnySignature = Signature | KeySignature  # of queries
 SentSignature = AnySignature | SumSignature
 
 
-def read_signature(plain: Any) -> SentSignature:
-    """Read a signature of any kind from plain values.
-
-    Parameters
-    ----------
-    plain : Any
-        What ``to_dict`` wrote.
-
-    Returns
-    -------
-    Signature, KeySignature or SumSignature
-        The signature, not checked yet.
-
-    Raises
-    ------
-    MessageError
-        If it is malformed.
-    """
-    named: Mapping[Any, Any] = plain if isinstance(plain, Mapping) else {}
-    kind = KeySignature if "until" in named else SumSignature if "contract" in named else Signature
-    return kind.from_dict(plain)
-
-
 def parcel_digest(parcel: SumParcel) -> str:
     """SHA-256 sum of the site, the step and the bytes of a step of an encrypted sum."""
-    content = hashlib.sha256(parcel.content).hexdigest()
-    return hashlib.sha256(json.dumps([parcel.site, parcel.step, content]).encode()).hexdigest()
+    return digest_of(json.dumps([parcel.site, parcel.step, digest_of(parcel.content)]).encode())
 
 
 def rows_digest(query: Query) -> str:
@@ -476,51 +438,9 @@ def rows_digest(query: Query) -> str:
     rows = np.ascontiguousarray(query.features)
     little = rows.astype(rows.dtype.newbyteorder("<"), copy=False)
     head = json.dumps([rows.dtype.name, *rows.shape]).encode()
-    return hashlib.sha256(head + b"\n" + little.tobytes()).hexdigest()
+    return digest_of(head + b"\n" + little.tobytes())
 
 
 def key_digest(query_key: QueryKey | None) -> str | None:
     """SHA-256 sum of a query key, its classes and its map to whole numbers; None without one."""
-    if query_key is None:
-        return None
-    header = to_parts(query_key)[0]  # holds the sum of the public key itself
-    return hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def _whole(value: Any) -> None:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise MessageError("rows, amount and time of a signature must be whole numbers from 0 on")
-
-
-def _line(value: Any) -> None:
-    if not is_text(value, LONGEST_PURPOSE):
-        raise MessageError(f"a purpose must be one printable line of at most {LONGEST_PURPOSE} letters")
-
-
-def _digest_or_none(value: Any) -> None:
-    if value is not None:
-        check_digest(value)
-
-
-def check_querier_name(name: str) -> str:
-    """Return the name of a querier; one that has other letters than a name may have is refused."""
-    return check_name("a querier's name", name)
-
-
-def _hexadecimal(what: str, value: Any, n_bytes: int) -> None:
-    if not isinstance(value, str) or len(value) != 2 * n_bytes or HEX.fullmatch(value) is None:
-        raise MessageError(f"{what} must be {2 * n_bytes} hexadecimal digits")
-
-
-_FIELDS: dict[str, Callable[[Any], Any]] = {
-    "federation": check_digest,
-    "query": lambda value: check_name("a query id", value),
-    **dict.fromkeys(("rows", "amount", "time", "until"), _whole),
-    **dict.fromkeys(("content", "contract"), check_digest),
-    "encrypted": _digest_or_none,
-    **dict.fromkeys(("rule", "step"), _line),
-    "name": check_querier_name,
-    "purpose": _line,
-    "public": lambda value: _hexadecimal("a public key", value, KEY_BYTES),
-    "signed": lambda value: _hexadecimal("a signature", value, SIGNATURE_BYTES),
-}
+    return None if query_key is None else digest_of(query_key.to_bytes())

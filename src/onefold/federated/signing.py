@@ -4,14 +4,21 @@ Keys are 32 bytes, public keys and signatures hexadecimal digits. Needs ``crypto
 ``federated``.
 """
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from onefold._base.optional import require
 
-__all__ = ["ED25519", "SERIALIZATION", "public_of", "sign", "verify"]
+__all__ = ["ED25519", "SERIALIZATION", "canonical", "public_of", "sign", "verify"]
 
 ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 SERIALIZATION = "cryptography.hazmat.primitives.serialization"
+
+
+def canonical(plain: Mapping[str, Any]) -> bytes:
+    """Return JSON values as bytes, always the same for the same values."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def public_of(secret: bytes) -> str:

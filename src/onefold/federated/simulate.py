@@ -20,7 +20,7 @@ from onefold.federated.contract import class_labels, default_classifier, encoded
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import RowForm, agree_on_form, lift_width, publish
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Answers, Query, to_bytes
+from onefold.federated.messages import Answers, Query
 from onefold.federated.rules import align, combine, decide, liars_withstood
 from onefold.federated.server import GlobalClassifier, check_alike
 from onefold.federated.trust import learn_trust
@@ -294,7 +294,7 @@ def simulate(
         private_alone=None if private is None else tuple(private.alone),
         private_federated=None if private is None else _accuracy(private.predicted(lying=True), truth),
         guarantees=None if private is None else tuple(private.promised(schema)),
-        query_bytes=n_clients * len(to_bytes(Query("simulation", floats))),
+        query_bytes=n_clients * len(Query("simulation", floats).to_bytes()),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
         method=method,
@@ -449,11 +449,11 @@ class _Round:
         if self.squared:
             own = own.astype(np.float64) ** 2
         message = Answers("simulation", f"site-{number}", columns, measure, scale, own)
-        self.answer_bytes += len(to_bytes(message))
+        self.answer_bytes += len(message.to_bytes())
         if model.guarantee_ is not None:
             self.guarantees.append(model.guarantee_)
             if model.is_private:
-                self.model_bytes += len(to_bytes(model.to_parcel(f"site-{number}")))
+                self.model_bytes += len(model.to_parcel(f"site-{number}").to_bytes())
         answers = align(own, model.classes_, classes, largest)
         labelled = None if self.public is None else model.answers(self.public[0], classes)
         if self.squared and labelled is not None:

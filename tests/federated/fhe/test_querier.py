@@ -7,10 +7,11 @@ import stat
 import numpy as np
 import pytest
 
-from onefold._base.archive import read_archive, save_archive
+from onefold._base.records import pack, plain_of
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe import Client, Querier
 from onefold.federated.fhe.messages import EncryptedResult
+from onefold.federated.fhe.roles import SecretKey
 
 
 def test_result_and_answers_of_another_key_are_refused(small) -> None:
@@ -47,15 +48,16 @@ def test_key_file_is_private_and_gives_the_same_querier(small, tmp_path) -> None
 def test_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
     path = tmp_path / "secret.key"
     small.querier.save(path)
-    about, arrays = read_archive(path, "secret key")
-    for wrong in ({"setting": about["setting"][:3]}, {"setting": 4}, {"version": 3}, {"version": None}):
-        save_archive(path, "secret key", {**about, **wrong}, arrays)
+    kept, arrays = SecretKey.load(path), {}
+    fields = plain_of(kept, arrays)
+    for wrong in ({"bits": None}, {"n_clients": 0}, {"key_id": "0" * 64}, {"more": 1}, {"n_classes": "4"}):
+        path.write_bytes(pack("secret key", 1, {**fields, **wrong}, arrays))
         with pytest.raises(FileFormatError):
             Querier.load(path)
     for name in arrays:
         for wrong in ({}, {name: arrays[name][:100]}, {name: arrays[name][::-1]}):
             others = {key: array for key, array in arrays.items() if key != name}
-            save_archive(path, "secret key", about, {**others, **wrong})
+            path.write_bytes(pack("secret key", 1, fields, {**others, **wrong}))
             with pytest.raises(FileFormatError):
                 Querier.load(path)
 

@@ -1,7 +1,8 @@
-"""One real federation on this machine, shared by the tests: a server and three sites, TLS and node keys."""
+"""A real federation on this machine for the tests of a file: a server and three sites, TLS and node keys."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,9 +11,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -22,6 +25,7 @@ from onefold import AutoencoderClassifier, WideKAHM
 
 pytest.importorskip("flwr")
 
+from onefold.cli.app import main
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.processes import free_port
@@ -51,6 +55,18 @@ def environment(modules: Path | None = None) -> dict[str, str]:
     path = SOURCE if modules is None else os.pathsep.join([str(modules), SOURCE])
     # No key of a test goes to the user's own folder, and all commands of a session find the same ones.
     return {**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1", "XDG_DATA_HOME": KEYS.name}
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command of a federation in this process: another one would load everything again."""
+    words = ["federate", *map(str, arguments)]
+    with (
+        redirect_stdout(io.StringIO()) as out,
+        redirect_stderr(io.StringIO()) as err,
+        patch.dict(os.environ, environment()),
+    ):
+        code = main(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def processes_below(root: Path) -> dict[int, str]:
@@ -95,10 +111,7 @@ class Federation:
         return SiteFolder(self.root / "sites" / name)
 
     def run(self, *arguments: object, folder: bool = True) -> subprocess.CompletedProcess[str]:
-        where = ("--folder", self.server.root) if folder else ()
-        return subprocess.run(
-            command(*arguments, *where), capture_output=True, text=True, env=environment(), check=False
-        )
+        return run(*arguments, *(("--folder", self.server.root) if folder else ()))
 
     def query(self, *options: object) -> dict[str, Any]:
         """Ask about the test rows; what the command says, with its exit code."""
@@ -161,13 +174,7 @@ def make_federation(root: Path, *options: object, whom: tuple[str, ...] = ("--an
     """Folders, data and models; nothing runs yet. Sites answer anyone unless ``whom`` says otherwise."""
     X, y, X_test, y_test = make_data()
     port = free_port()
-    made = subprocess.run(
-        command("init", root, "--sites", *NAMES, "--port", port, *whom, *options),
-        capture_output=True,
-        text=True,
-        env=environment(),
-        check=False,
-    )
+    made = run("init", root, "--sites", *NAMES, "--port", port, *whom, *options)
     assert made.returncode == 0, made.stderr
     models = {}
     for number, name in enumerate(NAMES):
@@ -195,7 +202,7 @@ def _make_federation() -> Callable[..., Federation]:
     return make_federation
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # it costs time as long as it runs
 def federation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Federation]:
     """A running federation with three members."""
     made = make_federation(tmp_path_factory.mktemp("federation") / "f")

@@ -20,7 +20,7 @@ from onefold.federated.fhe import messages as encrypted
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.quantiser import MeasureMap, in_every_look
 from onefold.federated.flower import evaluation, site_app
-from onefold.federated.flower.evaluation import Evaluations, Job, evaluate
+from onefold.federated.flower.evaluation import JOB_FILE, Evaluations, Job, evaluate
 from onefold.federated.flower.folders import (
     ServerFolder,
     SiteFolder,
@@ -37,7 +37,6 @@ from onefold.federated.messages import (
     QueryKey,
     SealedAnswers,
     SealedResult,
-    to_bytes,
 )
 from onefold.federated.rules import align
 
@@ -50,7 +49,7 @@ QUERY = Query("q", X[:20] + 0.05)
 
 def lock_of(querier: Querier, classes: tuple[str, ...] = CLASSES, bits: int = 8) -> QueryKey:
     key = querier.public_key()
-    return QueryKey(key.key_id, classes, bits, 0.5, 1.0, 0.0, encrypted.to_bytes(key))
+    return QueryKey(key.key_id, classes, bits, 0.5, 1.0, 0.0, key.to_bytes())
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +59,7 @@ def querier() -> Querier:
 
 @pytest.fixture(scope="module")
 def evaluation_keys(querier: Querier) -> bytes:
-    return encrypted.to_bytes(querier.evaluation_keys())
+    return querier.evaluation_keys().to_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +118,9 @@ def evaluated(
 ) -> tuple[SealedResult | None, dict[str, str]]:
     """The result of some answers, and who was refused."""
     folder = private_folder(spool.job("q"))
-    (job or Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ()))).save(folder)
+    (job or Job(lock.key_id, len(QUERY.features), Reply(tuple(SITES), ()))).save(folder / JOB_FILE)
     for name, message in answers.items():
-        write_whole(folder / f"{name}.answers", to_bytes(message))
+        write_whole(folder / f"{name}.answers", message.to_bytes())
     reply = evaluate(spool, "q")
     assert reply.expected == tuple(SITES)
     result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
@@ -136,7 +135,7 @@ def in_clear(models: dict[str, LocalModel], lock: QueryKey, *names: str) -> np.n
 def test_unusable_evaluation_keys_are_deleted(
     spool: Spool, lock: QueryKey, evaluation_keys: bytes, sealed: dict[str, SealedAnswers], wrong: str
 ) -> None:
-    of_another = encrypted.to_bytes(Querier(3, 3, 8).evaluation_keys(check=False))
+    of_another = Querier(3, 3, 8).evaluation_keys(check=False).to_bytes()
     write_whole(spool.keys(lock.key_id), evaluation_keys[:-1] if wrong == "damaged" else of_another)
     with pytest.raises(MessageError):
         evaluated(spool, lock, sealed)
@@ -290,12 +289,11 @@ def test_damaged_answers_are_left_out_and_named(
     elif damage == "flipped":
         content = content[:-5000] + bytes([content[-5000] ^ 1]) + content[-4999:]
     else:
-        message = encrypted.from_bytes(encrypted.EncryptedAnswers, content)
+        message = encrypted.EncryptedAnswers.from_bytes(content)
         changes: dict[str, Any] = {"content": message.content[:-16]}
         if damage == "other rows":
             changes = {"n_rows": 19}
-        fields = {name: getattr(message, name) for name in message.__dataclass_fields__}
-        content = encrypted.to_bytes(encrypted.EncryptedAnswers(**{**fields, **changes}))
+        content = replace(message, **changes).to_bytes()
     result, refused = evaluated(spool, lock, {"north": SealedAnswers("q", "north", content)})
     assert result is None
     assert refused == {"north": "malformed"}
@@ -327,7 +325,7 @@ def test_request_keeps_its_query_key(spool: Spool, lock: QueryKey) -> None:
     spool.submit(Request(Query("q2", QUERY.features), "me", 5.0))
     first, second = sorted(spool.take(), key=lambda request: request.query.id)
     assert first.lock is not None
-    assert to_bytes(first.lock) == to_bytes(lock)
+    assert first.lock.to_bytes() == lock.to_bytes()
     assert second.lock is None
 
 

@@ -17,12 +17,12 @@ from onefold._base.files import write_whole
 from onefold.exceptions import FederationError, InvalidInputError, OnefoldError
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower import Federation, Site, asking, decrypt, make_query_key, spool
-from onefold.federated.flower.evaluation import Job, evaluate
+from onefold.federated.flower.evaluation import JOB_FILE, Job, evaluate
 from onefold.federated.flower.folders import private_folder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
-from onefold.federated.messages import Failure, Message, to_bytes
+from onefold.federated.messages import Failure, Message
 from onefold.federated.queriers import SigningKey
 from onefold.tables import Field, Schema
 
@@ -84,10 +84,10 @@ class FakeRun:
         job = private_folder(self.spool.job(query_id))
         failures = tuple(m for m in said.values() if isinstance(m, Failure))
         n_rows = len(request.query.features) * request.lock.looks
-        Job(request.lock.key_id, n_rows, Reply(members, failures)).save(job)
+        Job(request.lock.key_id, n_rows, Reply(members, failures)).save(job / JOB_FILE)
         for name, message in said.items():
             if not isinstance(message, Failure):
-                write_whole(job / f"{name}.answers", to_bytes(message))
+                write_whole(job / f"{name}.answers", message.to_bytes())
         self.spool.deliver(query_id, evaluate(self.spool, query_id))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +29,8 @@ class LyingGrid(FakeGrid):
     def pull_messages(self, numbers: Any) -> list[Any]:
         found = super().pull_messages(numbers)
         for envelope in found:
-            text = json.loads(envelope.content["headers"]["json"])
-            header = text[0][0]
-            if self.lie and header["kind"] == "answers" and header["site"] == "west":
+            _, kind, fields, _ = liar.opened(envelope.content)
+            if self.lie and kind == "answers" and fields["site"] == "west":
                 envelope.content = liar.LIES[self.lie](envelope.content, ANSWERS)
         return found
 

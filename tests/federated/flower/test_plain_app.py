@@ -157,7 +157,7 @@ def test_too_few_sites_is_a_timeout(apps: tuple[Any, Any]) -> None:
         server.ask(FakeGrid(client, []), X, **{**ASK, "min_sites": 2, "timeout": 0.01})
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_app_runs_on_a_plain_superlink(written: Path, models: dict[str, Path], tmp_path: Path) -> None:
     """Flower's own programs, started as its documentation says, in plaintext on this machine."""
     port, home = free_port(), tmp_path / "flower"

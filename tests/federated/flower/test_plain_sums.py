@@ -37,7 +37,6 @@ from onefold.federated.messages import (
     Query,
     Refusal,
     from_bytes,
-    to_bytes,
 )
 from onefold.privacy import OptimalNoise, domain_of
 from onefold.tables import Field, Schema
@@ -134,7 +133,7 @@ class Network:
                 queries = [message for message in messages if isinstance(message, Query)]
                 reply = [site_app.answer(folder, query, "me", None, scores) for query in queries]
             number = str(len(self._replies))
-            self._replies[number] = [self.change(from_bytes(to_bytes(message))) for message in reply]
+            self._replies[number] = [self.change(from_bytes(message.to_bytes())) for message in reply]
             numbers[number] = site
         return numbers
 

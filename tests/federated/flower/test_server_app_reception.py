@@ -15,7 +15,7 @@ pytest.importorskip("flwr")
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import Arrays
-from onefold.federated import LocalModel
+from onefold.federated import LocalModel, local_model
 from onefold.federated.contract import schema_fields
 from onefold.federated.flower import server_app
 from onefold.federated.flower.asking import ask_members
@@ -35,7 +35,6 @@ from onefold.federated.messages import (
     Refusal,
 )
 from onefold.tables import Field, Schema
-from tiers import later
 
 
 @dataclass
@@ -256,9 +255,15 @@ CHANGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.merge
+@pytest.fixture
+def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open models in this process: tests/_base/test_confined.py is about the child that tries them first."""
+    monkeypatch.setattr(local_model, "try_confined", lambda _, path: local_model.try_model(path))
+
+
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
-@pytest.mark.parametrize("change", later(CHANGES, ["another model"]))
+@pytest.mark.parametrize("change", CHANGES)
 def test_parcel_without_the_announced_model_is_refused_and_deleted(
     reception: Reception, post: Post, tmp_path: Path, change: str
 ) -> None:
@@ -290,8 +295,8 @@ def test_model_that_was_announced_is_kept_and_not_asked_for_again(
     assert [kind for kind, _ in post.sent].count(MODEL) == 2
 
 
+@pytest.mark.usefixtures("unconfined")
 @pytest.mark.parametrize("reception", ["model"], indirect=True)
-@pytest.mark.merge
 def test_model_of_a_schema_is_kept_only_with_the_schema_that_was_announced(
     reception: Reception, post: Post, tmp_path: Path
 ) -> None:

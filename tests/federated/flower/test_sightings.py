@@ -28,7 +28,6 @@ from onefold.federated.messages import (
     Refusal,
     SiteFacts,
     from_bytes,
-    to_bytes,
 )
 from onefold.privacy import Ledger
 
@@ -99,7 +98,7 @@ def test_site_tells_rows_and_epsilon_only_if_allowed(site: SiteFolder) -> None:
     assert told.rows == 300
     assert told.budget is not None
     assert "limit 3" in told.budget
-    assert from_bytes(to_bytes(told)).budget == told.budget  # type: ignore[union-attr]
+    assert from_bytes(told.to_bytes()).budget == told.budget  # type: ignore[union-attr]
     site.ledger.write_text("damaged")
     assert facts_of(site).budget is None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from onefold.exceptions import MessageError
 from onefold.federated.flower.site_app import MOST_MESSAGES, caller_of, from_records, to_records
-from onefold.federated.messages import Answers, Failure, FailureCode, Limits, ModelParcel, Query
+from onefold.federated.messages import Answers, Bundle, Failure, FailureCode, Limits, ModelParcel, Query
 
 ROWS = np.array([[0.25, 1e-300], [np.pi, -7.0]])
 
@@ -44,43 +43,27 @@ def broken(change: Callable[[Any], Any]) -> RecordDict:
     return content
 
 
-def with_json(text: Any) -> Callable[[Any], Any]:
-    return lambda content: content.update({"headers": ConfigRecord({"json": text})})
-
-
 def with_array(array: Any) -> Callable[[Any], Any]:
-    return lambda content: content.update({"arrays": ArrayRecord({"features-float64-2": array})})
+    return lambda content: content.update({"messages": ArrayRecord({"bundle": array})})
 
 
-def with_places(*places: Any) -> Callable[[Any], Any]:
-    header = {"version": 1, "kind": "query", "id": "q"}
-    return with_json(json.dumps([[header, {"features": place}] for place in places]))
+def with_bytes(content: bytes) -> Callable[[Any], Any]:
+    return with_array(Array(np.frombuffer(content, dtype=np.uint8)))
 
 
-STACK = "features-float64-2"
+GOOD = Query("q", ROWS).to_bytes()
 GARBAGE: dict[str, Callable[[Any], Any]] = {
     "nothing": lambda c: c.clear(),
-    "no arrays": lambda c: c.pop("arrays"),
-    "no headers": lambda c: c.pop("headers"),
+    "no messages": lambda c: c.pop("messages"),
     "another record": lambda c: c.update({"more": MetricRecord({"x": 1})}),
-    "records swapped": lambda c: c.update({"headers": c["arrays"], "arrays": c["headers"]}),
-    "no JSON": with_json("{nonsense"),
-    "no messages": with_json("[]"),
-    "JSON of numbers": with_json("[1, 2]"),
-    "JSON of an object": with_json("{}"),
-    "deep JSON": with_json("[" * 100_000),
-    "bytes for JSON": with_json(b"[]"),
-    "another field": lambda c: c["headers"].update({"more": "x"}),
-    "no such stack": with_places(["other", 0, 2]),
-    "rows beyond the end": with_places([STACK, 0, 3]),
-    "rows before the start": with_places([STACK, -1, 2]),
-    "rows backwards": with_places([STACK, 0, -1]),
-    "no rows": with_places([STACK, 0, 0]),
-    "rows that are no numbers": with_places([STACK, 0, "2"]),
-    "rows read twice": with_places([STACK, 0, 2], [STACK, 0, 2]),
-    "NaN": with_array(Array(np.full((2, 2), np.nan))),
-    "integers": with_array(Array(np.ones((2, 2), int))),
-    "three dimensions": with_array(Array(np.ones((2, 2, 2)))),
+    "no arrays": lambda c: c.update({"messages": ConfigRecord({"bundle": 1})}),
+    "two arrays": lambda c: c["messages"].update({"more": Array(np.zeros(3))}),
+    "an empty bundle": with_bytes(Bundle(()).to_bytes()),
+    "a bundle of nonsense": with_bytes(Bundle((b"nonsense",)).to_bytes()),
+    "a damaged message": with_bytes(Bundle((GOOD, GOOD[:-1])).to_bytes()),
+    "no bundle": with_bytes(GOOD),
+    "a bundle in a bundle": with_bytes(Bundle((Bundle((GOOD,)).to_bytes(),)).to_bytes()),
+    "numbers": with_array(Array(np.full((2, 2), np.nan))),
     "a number": with_array(Array(np.array(1.0))),
     "no array inside": with_array(Array("float64", (2, 2), "numpy.ndarray", b"junk")),
     "another way of writing": with_array(Array("float64", (2, 2), "pickle", b"junk")),
@@ -118,7 +101,7 @@ def test_many_messages_become_few_records() -> None:
     """Flower stores every record and array by itself: a thousand small ones would take minutes."""
     queries = [Query(f"q{i}", np.full((1 + i % 3, 2), float(i))) for i in range(100)]
     content = to_records(queries)
-    assert sum(len(record) for record in content.values()) == 2
+    assert sum(len(record) for record in content.values()) == 1
     for sent, found in zip(queries, from_records(content), strict=True):
         np.testing.assert_array_equal(sent.features, found.features)
 

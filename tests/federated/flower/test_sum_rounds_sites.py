@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from onefold._base.frames import join_frames, split_frames
 from onefold.cli.app import main
 from onefold.exceptions import MessageError, TamperedLogError
 from onefold.federated import SchemaSum, SumParties
@@ -22,7 +21,7 @@ from onefold.federated.flower.admission import exported_log
 from onefold.federated.flower.registry import Status
 from onefold.federated.flower.summing import decide_sum, known_sums
 from onefold.federated.log import SiteLog
-from onefold.federated.messages import FailureCode, SumParcel
+from onefold.federated.messages import Bundle, FailureCode, SumParcel
 from onefold.federated.replays import Replays
 from onefold.report import site_log_page
 from onefold.tables import Field, Schema, read_table
@@ -183,9 +182,19 @@ def test_parcels_for_sites_that_are_not_there_come_back_at_once(net: Network) ->
 
 
 def test_parcel_content_is_the_contract_and_what_belongs_to_the_step() -> None:
-    parcel = SumParcel("q", "north", "answer", join_frames([b"contract", b"list"]))
-    assert split_frames(parcel.content) == [b"contract", b"list"]
-    with pytest.raises(MessageError, match="one of contribute, check, sign, answer"):
+    parcel = SumParcel(
+        "q",
+        "north",
+        "answer",
+        Bundle(
+            (
+                b"contract",
+                b"list",
+            )
+        ).to_bytes(),
+    )
+    assert Bundle.from_bytes(parcel.content).parts == (b"contract", b"list")
+    with pytest.raises(MessageError, match="'contribute', 'check', 'sign' or 'answer'"):
         SumParcel("q", "north", "open", b"x")
 
 

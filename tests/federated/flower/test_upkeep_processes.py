@@ -15,7 +15,6 @@ import pytest
 pytest.importorskip("flwr")
 
 from onefold.federated.flower import Site
-from onefold.federated.messages import to_parts
 from onefold.tables import Field, Schema
 
 NAMES = ("north", "south", "west")
@@ -71,7 +70,7 @@ def test_running_site_is_fitted_anew_and_moved_and_the_server_follows(
         sums = made.server.sums_of(name)
         if known is None or known.profile is None or name not in made.online():
             return False
-        if to_parts(known.profile) != to_parts(site.profile):
+        if known.profile.to_bytes() != site.profile.to_bytes():
             return False
         return bool(sums.exists() and sums.read_bytes() == site.folder.sums.read_bytes())
 

@@ -475,7 +475,7 @@ def _estimator(model: str, measure: str | None, scale: float | None, n_component
 
 def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
     """Print what the site says about itself, its limits, and what may leave it."""
-    from onefold.federated.messages import to_parts
+    from onefold._base.records import plain_of
     from onefold.privacy import Guarantee
 
     profile, settings, leaves = site.profile, site.settings, site.model_may_leave
@@ -511,7 +511,7 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
         plain = numbers.PLAIN_NUMBERS if site.predicts_numbers else PLAIN_SUMS
         words.append(plain)
         say(plain, not as_json)
-    told = {"profile": to_parts(profile)[0], "limits": limits, "model_may_leave": leaves}
+    told = {"profile": plain_of(profile, {}), "limits": limits, "model_may_leave": leaves}
     told |= {"sends_plain_sums": site.sends_plain_sums, "sends_moments": site.sends_moments} | forecast
     told |= {"approval": settings.approval, "predicts_numbers": site.predicts_numbers}
     show(told, words, as_json=as_json)

@@ -65,7 +65,7 @@ def run_new_key(args: argparse.Namespace) -> int:
             f"{secret}: is there already; sums that were sent to it need it: choose another name or folder"
         )
     make_folder(folder)
-    key.public.save(public)
+    key.public.save(public, public=True)
     key.save(secret)
     mark = key.public.fingerprint
     words = [

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import math
 import os
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import Integers, Mask
 from onefold._base.files import read_saved
+from onefold._base.records import record
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe.circuit import MISSING, PLAIN_MODULUS, Slots, attained, encode
 from onefold.federated.fhe.messages import (
-    VERSION,
     EncryptedAnswers,
     EncryptedResult,
     EvaluationKeys,
     PublicKey,
-    as_message,
-    key_digest,
 )
 from onefold.federated.fhe.parameters import choose
 from onefold.federated.fhe.seal import (
@@ -37,13 +35,21 @@ from onefold.federated.fhe.seal import (
     unpack_planes,
 )
 from onefold.federated.fhe.server import FACTOR_BYTES, Server, Tally
-from onefold.federated.messages import check_name
+from onefold.federated.messages import Filled, check_name, digest_of
 
 __all__ = ["LEAST_BUDGET", "Client", "Querier"]
 
 LEAST_BUDGET = 1  # bits that must be left: a result without any is refused, since it could be anything
-KIND = "secret key"
 MOST_TRIAL_SITES = {1: 64, 2: 4}  # by the number of digits: sites are what takes the time
+
+
+@record
+class SecretKey(PublicKey, kind="secret key"):
+    """What a querier keeps: its public and its secret key, as SEAL writes them."""
+
+    error = InvalidInputError
+
+    secret: Filled = field(repr=False)
 
 
 class Client:
@@ -79,7 +85,7 @@ class Client:
     """
 
     def __init__(self, public_key: PublicKey | bytes, name: str) -> None:
-        self.public_key = as_message(PublicKey, public_key)
+        self.public_key = PublicKey.of(public_key)
         self.name = check_name("a site's name", name)
         self._contexts = contexts_for(self.public_key.parameters)
         context = self._contexts.full.context
@@ -198,7 +204,7 @@ class Querier:
 
     def _open(self, secret: bytes, public: bytes) -> None:
         self._contexts = contexts = contexts_for(self.parameters)
-        self._secret, self._public, self.key_id = secret, public, key_digest(public)
+        self._secret, self._public, self.key_id = secret, public, digest_of(public)
         with reading("the secret key"):
             self._secrets = [self._secret_of(chain) for chain in contexts.chains]
         self._decryptor = contexts.seal.Decryptor(contexts.low.context, self._secrets[-1])
@@ -242,16 +248,16 @@ class Querier:
         DecryptionError
             If the trial gives a wrong answer, or more noise than the parameters allow for.
         """
-        seal, parts = self._contexts.seal, []
+        seal, sections = self._contexts.seal, []
         chains = zip(self._contexts.chains, self._secrets, self.parameters.rotations, strict=True)
         for chain, secret, steps in chains:
             generator = seal.KeyGenerator(chain.context, secret)
-            parts.append(generator.create_relin_keys().to_string())
             rotations = seal.GaloisKeys()
             if steps:
                 generator.create_galois_keys(list(steps), rotations)
-            parts.append(rotations.to_string() if steps else b"")
-        keys = EvaluationKeys(*self._setting, self._public, tuple(map(len, parts)), b"".join(parts))
+            relinearise = generator.create_relin_keys().to_string()
+            sections.append((relinearise, rotations.to_string() if steps else b""))
+        keys = EvaluationKeys(*self._setting, self._public, tuple(sections))
         if check:
             self._try(keys)
         return keys
@@ -303,7 +309,7 @@ class Querier:
         DecryptionError
             If no noise budget is left, or the number of sites in the result is not what the server says.
         """
-        message = as_message(EncryptedResult, result)
+        message = EncryptedResult.of(result)
         if message.setting != self._setting:
             raise MessageError("the result was computed for another key or another setting")
         layouts = self.parameters.layouts(message.n_rows)
@@ -342,10 +348,7 @@ class Querier:
         path : str or path
             The file; it is written whole or not at all.
         """
-        about = {"version": VERSION, "setting": list(self._setting)}
-        keys = {"secret": self._secret, "public": self._public}
-        arrays = {name: np.frombuffer(key, dtype=np.uint8) for name, key in keys.items()}
-        save_archive(_file(path), KIND, about, arrays)
+        SecretKey(*self._setting, self._public, self._secret).save(_file(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
@@ -368,22 +371,14 @@ class Querier:
         InvalidInputError
             If there is no such file, or others can read it.
         """
-        return read_saved(_file(path), "there is no secret key", cls._from_bytes, secret=True)
-
-    @classmethod
-    def _from_bytes(cls, content: bytes) -> Querier:
-        about, arrays = read_archive(content, KIND)
+        file = _file(path)
+        kept = read_saved(file, "there is no secret key", SecretKey.from_bytes, secret=True)
+        querier = cls.__new__(cls)
+        querier.parameters = kept.parameters
         try:
-            *setting, key_id = about["setting"]
-            if about["version"] != VERSION:
-                raise FileFormatError("the file holds no secret key of this version")
-            querier = cls.__new__(cls)
-            querier.parameters = choose(*setting)
-            querier._open(arrays["secret"].tobytes(), arrays["public"].tobytes())
+            querier._open(kept.secret, kept.key)
         except (MessageError, LookupError, TypeError, ValueError):
-            raise FileFormatError("the file holds no secret key of this version, or is damaged") from None
-        if querier.key_id != key_id:
-            raise FileFormatError("the keys in the file do not belong together")
+            raise FileFormatError(f"{file}: holds no secret key of this version, or is damaged") from None
         return querier
 
 

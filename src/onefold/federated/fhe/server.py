@@ -18,7 +18,6 @@ from onefold.federated.fhe.messages import (
     EncryptedAnswers,
     EncryptedResult,
     EvaluationKeys,
-    as_message,
 )
 from onefold.federated.fhe.parameters import BASE_PRIMES, Parameters
 from onefold.federated.fhe.seal import (
@@ -85,7 +84,7 @@ class Server:
     def __init__(self, keys: EvaluationKeys | bytes, n_jobs: int = 1) -> None:
         check_parameter("n_jobs", n_jobs, Whole(1))
         self.n_jobs = n_jobs
-        self.keys = as_message(EvaluationKeys, keys)
+        self.keys = EvaluationKeys.of(keys)
         self.parameters = self.keys.parameters
         self.contexts = contexts_for(self.parameters)
         full = self.contexts.full.context
@@ -96,7 +95,7 @@ class Server:
                     chain.context.from_relin_str(relin),
                     chain.context.from_galois_str(galois) if galois else None,
                 )
-                for chain, (relin, galois) in zip(self.contexts.chains, self.keys.sections(), strict=True)
+                for chain, (relin, galois) in zip(self.contexts.chains, self.keys.sections, strict=True)
             ]
         for (_, galois), steps in zip(pairs, self.parameters.rotations, strict=True):
             # A rotation by s slots is the automorphism x -> x^(3^s) of the ring; its key is named by 3^s.
@@ -143,7 +142,7 @@ class Server:
             raise InvalidInputError("answers must be a list of messages, one from each site")
         tally: Tally | None = None
         for each in answers:
-            message = as_message(EncryptedAnswers, each)
+            message = EncryptedAnswers.of(each)
             if tally is None:
                 _check_size(message, self.parameters.message_size(message.n_rows))
                 tally = self.tally(message.query_id, message.n_rows)
@@ -246,7 +245,7 @@ class Tally:
         MessageError
             If the message is damaged, of another key or query, or the site has been counted already.
         """
-        message = as_message(EncryptedAnswers, answers)
+        message = EncryptedAnswers.of(answers)
         self._check(message)
         view, start = memoryview(message.content), 0
         for part in self._parts:

@@ -6,7 +6,6 @@ among those answered and writes the entry in the log; then, and only then, the a
 dies in between has not answered, and takes the same query again.
 """
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -19,7 +18,7 @@ from onefold.federated.approvals import Approvals
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.guard import QueryGuard
 from onefold.federated.log import FIRST, SiteEvent, SiteLog
-from onefold.federated.messages import FailureCode, Query, QueryKey
+from onefold.federated.messages import FailureCode, Limits, Query, QueryKey, from_bytes
 from onefold.federated.replays import Replays
 from onefold.federated.signatures import (
     AnySignature,
@@ -27,13 +26,12 @@ from onefold.federated.signatures import (
     SentSignature,
     Signature,
     SumSignature,
-    read_signature,
 )
 
 # Counters of queriers that sign begin with this, and no name that the server gives may.
 ACCOUNT = "key."
 MOST_SIGNATURES = 256
-LONGEST = 2**20
+LONGEST = 2**16  # bytes of a signature
 EVERY = "*"  # what stands for a query where a signature is that of the query key
 LEAVE = (SiteEvent.MODEL_SENT, SiteEvent.SUMS_SENT, SiteEvent.SUM_STEP)  # events of what goes to the server
 
@@ -125,7 +123,7 @@ def leaving(
             _under_key(folder, signature).admit(signature.mark, n_rows)
         else:
             Replays(folder.replays).enter(signature)
-        stated = signature.to_dict()
+        stated = signature.plain
         about |= {"querier": stated.pop("name"), "id": signature.key.id, **stated}
     site_log(folder).append(SiteEvent.ANSWERED, settings.name, **about)
 
@@ -189,9 +187,11 @@ def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dic
 
 def _is_signed(facts: dict[str, Any]) -> bool:
     kind = KeySignature if "until" in facts else SumSignature if "contract" in facts else Signature
-    plain = {field.name: facts.get(field.name) for field in fields(kind)} | {"name": facts.get("querier")}
+    plain: dict[str, Any] = {field.name: facts.get(field.name) for field in fields(kind)} | {
+        "name": facts.get("querier")
+    }
     try:
-        return kind.from_dict(plain).is_genuine
+        return kind(**plain).is_genuine
     except MessageError:
         return False
 
@@ -199,26 +199,24 @@ def _is_signed(facts: dict[str, Any]) -> bool:
 # --- on the way -------------------------------------------------------------------------------------------
 
 
-def packed(signatures: Iterable[SentSignature | None]) -> str:
-    """Signatures in one text, as they travel beside queries."""
-    return json.dumps([signature.to_dict() for signature in signatures if signature is not None])
+def packed(signatures: Iterable[SentSignature | None]) -> list[bytes]:
+    """Signatures as they travel beside queries."""
+    return [signature.to_bytes() for signature in signatures if signature is not None]
 
 
-def unpacked(text: Any) -> dict[str, SentSignature]:
+def unpacked(contents: Any) -> dict[str, SentSignature]:
     """What :func:`packed` wrote, by the ids of the queries; each query has one signature at most.
 
     The signature of a query key is under ``EVERY``.
     """
-    if not isinstance(text, str) or len(text) > LONGEST:
+    if not isinstance(contents, list) or len(contents) > MOST_SIGNATURES:
         raise MessageError("the signatures cannot be read")
-    try:
-        plain = json.loads(text)
-    except (ValueError, RecursionError):
-        raise MessageError("the signatures cannot be read") from None
-    if not isinstance(plain, list) or len(plain) > MOST_SIGNATURES:
-        raise MessageError("the signatures cannot be read")
-    signatures = [read_signature(each) for each in plain]
-    found = {getattr(signature, "query", EVERY): signature for signature in signatures}
-    if len(found) < len(plain):
+    found: dict[str, SentSignature] = {}
+    for content in contents:
+        signature = from_bytes(content, Limits(max_bytes=LONGEST))
+        if not isinstance(signature, SentSignature):
+            raise MessageError("the signatures cannot be read")
+        found[getattr(signature, "query", EVERY)] = signature
+    if len(found) < len(contents):
         raise MessageError("a query has two signatures")
     return found

@@ -15,18 +15,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 
-from onefold._base.files import file_lock, make_folder, output_file, write_whole
-from onefold._base.frames import pack_frame, unpack_frame
+from onefold._base.files import file_lock, make_folder, write_whole
+from onefold._base.records import Content, Record, record
 from onefold.exceptions import (
     DecryptionError,
     FederationError,
-    FileFormatError,
     InvalidInputError,
     MessageError,
 )
@@ -51,14 +51,15 @@ from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.rounding import chosen_map
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import (
+    CARRIED,
     MOST_LOOKS,
+    ClassNames,
+    Digest,
     Failure,
     Query,
     QueryKey,
     SealedResult,
-    from_bytes,
     plain_labels,
-    to_bytes,
 )
 from onefold.federated.signatures import KeySignature
 
@@ -73,8 +74,6 @@ SECONDS_PER_MEBIBYTE = 2.0
 # At 16 bits the server keeps the messages of all sites in memory.
 MOST_BYTES_TOGETHER = 2**30
 ROWS_AT_ONCE = 64  # fewer where one ciphertext holds fewer: 4 at 12 bits
-FORMAT = 2  # of files
-LARGEST_FILE = 2**32
 
 PathLike = str | os.PathLike[str]
 
@@ -240,9 +239,9 @@ class QueryKeyFile:
         """
         public = querier.public_key()
         map_ = (public.bits, bound, power, floor)
-        about = (public.key_id, plain_labels(classes), *map_, fhe_messages.to_bytes(public))
+        about = (public.key_id, plain_labels(classes), *map_, public.to_bytes())
         lock = QueryKey(*about, looks=looks, knots=tuple(knots))
-        return cls(lock, lambda: fhe_messages.to_bytes(querier.evaluation_keys()))
+        return cls(lock, lambda: querier.evaluation_keys().to_bytes())
 
     def save(self, path: PathLike) -> None:
         """Write a query key file; it holds no secret.
@@ -252,9 +251,7 @@ class QueryKeyFile:
         path : str or path-like
             File to write.
         """
-        contents = {"lock": to_bytes(self.query_key), "keys": self.evaluation_keys()}
-        signed = {} if self.signature is None else {"signature": self.signature.to_dict()}
-        _write(Path(path), {"kind": "lock", "format": FORMAT, **signed}, contents)
+        _KeyFile(self.query_key, self.evaluation_keys(), self.signature).save(path, public=True)
 
     @classmethod
     def load(cls, path: PathLike) -> QueryKeyFile:
@@ -275,20 +272,20 @@ class QueryKeyFile:
         FileFormatError
             If the file is damaged or no query key file.
         """
-        header, contents = _read(Path(path), "lock", "query key file")
-        plain = header.get("signature")
-        try:
-            lock = from_bytes(contents["lock"])
-            signature = None if plain is None else KeySignature.from_dict(plain)
-        except (MessageError, KeyError):
-            lock, signature = None, None
-        if not isinstance(lock, QueryKey) or "keys" not in contents:
-            raise FileFormatError(f"{path}: is no query key file of this version")
-        keys = contents["keys"]
-        evaluation = fhe_messages.from_bytes(fhe_messages.EvaluationKeys, keys)
-        if evaluation.key_id != lock.key_id:  # the server would keep them under that id for later queries
+        kept = _KeyFile.load(path)
+        evaluation = fhe_messages.EvaluationKeys.from_bytes(kept.keys)
+        if evaluation.key_id != kept.query_key.key_id:  # the server keeps them under that id for later
             raise InvalidInputError("the query key and its evaluation keys do not belong together")
-        return cls(lock, lambda: keys, signature)
+        return cls(kept.query_key, lambda: kept.keys, kept.signature)
+
+
+@record
+class _KeyFile(Record, kind="query key file"):
+    """What a query key file holds."""
+
+    query_key: Annotated[QueryKey, CARRIED]
+    keys: Content
+    signature: Annotated[KeySignature, CARRIED] | None
 
 
 def most_rows(parameters: Parameters, n_sites: int) -> int:
@@ -388,8 +385,8 @@ def make_query_key(
 # --- asking and decrypting --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class EncryptedPart:
+@record
+class EncryptedPart(Record):
     """What came back for one query.
 
     ``refused`` holds the codes of those who did not answer and said why, ``content`` the encrypted result of
@@ -401,13 +398,22 @@ class EncryptedPart:
     expected: tuple[str, ...]
     refused: dict[str, str]
     sites: tuple[str, ...]
-    content: bytes = field(repr=False)
-    looks: int = 1
+    content: Content = field(repr=False)
+    looks: Annotated[int, Field(ge=1, le=MOST_LOOKS)] = 1
 
     @property
     def partial(self) -> bool:
         """Whether the answer of any site is missing."""
         return not set(self.expected) <= set(self.sites)
+
+
+@record
+class AnswersFile(Record, kind="file of encrypted answers"):
+    """What goes back to the querier: the id of its key, the classes, and what came for each query."""
+
+    key_id: Digest
+    classes: ClassNames
+    parts: Annotated[tuple[EncryptedPart, ...], Field(min_length=1)]
 
 
 def ask_encrypted(
@@ -481,7 +487,7 @@ def decrypted(
 
 def _decrypted_part(querier: Querier, n_classes: int, part: EncryptedPart) -> np.ndarray[Any, Any]:
     try:
-        result = fhe_messages.from_bytes(fhe_messages.EncryptedResult, part.content)
+        result = fhe_messages.EncryptedResult.from_bytes(part.content)
         if (result.query_id, result.n_rows, result.n_answered) != (
             part.query_id,
             part.n_rows * part.looks,
@@ -525,11 +531,9 @@ def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
     >>> from onefold.federated.flower import decrypt
     >>> decrypt("answers.encrypted").predictions  # doctest: +SKIP
     """
-    key_id, classes, parts = load_answers(Path(path))
-    if not parts:
-        raise FileFormatError(f"{path}: there is no result in it")
-    about = {"key": key_id, "looks": parts[0].looks}
-    return decrypted(Keyring(keys).find(key_id), classes, parts, about)
+    kept = AnswersFile.load(path)
+    about = {"key": kept.key_id, "looks": kept.parts[0].looks}
+    return decrypted(Keyring(keys).find(kept.key_id), list(kept.classes), kept.parts, about)
 
 
 def _why_nothing(expected: Sequence[str], refused: Mapping[str, str], key: QueryKey) -> str:
@@ -541,61 +545,3 @@ def _why_nothing(expected: Sequence[str], refused: Mapping[str, str], key: Query
         "no site answered in time, or the server could not compute on what came (it needs the extra fhe; see "
         f"evaluation.log): {', '.join(without)}"
     )
-
-
-# --- files ------------------------------------------------------------------------------------------------
-
-
-def save_answers(path: PathLike, lock: QueryKey, parts: Sequence[EncryptedPart]) -> None:
-    """Write a file of encrypted answers."""
-    listing = [
-        [p.query_id, p.n_rows, list(p.expected), p.refused, list(p.sites), len(p.content)] for p in parts
-    ]
-    header = {
-        "kind": "sealed",
-        "format": FORMAT,
-        "key_id": lock.key_id,
-        "classes": list(lock.classes),
-        "looks": lock.looks,
-        "parts": listing,
-    }
-    _write(Path(path), header, {"content": b"".join(part.content for part in parts)})
-
-
-def load_answers(path: PathLike) -> tuple[str, list[Any], list[EncryptedPart]]:
-    """Read what :func:`save_answers` wrote: the id of the key, the classes, and the parts."""
-    header, contents = _read(Path(path), "sealed", "file of encrypted answers")
-    parts, start = [], 0
-    try:
-        looks = header["looks"]
-        if type(looks) is not int or not 1 <= looks <= MOST_LOOKS:
-            raise ValueError
-        for query_id, n_rows, expected, refused, sites, length in header["parts"]:
-            content = contents["content"][start : start + length]
-            refusals = {str(site): str(code) for site, code in refused.items()}
-            names = tuple(map(str, expected)), tuple(map(str, sites))
-            answered = (names[1], content, looks)
-            parts.append(EncryptedPart(str(query_id), int(n_rows), names[0], refusals, *answered))
-            start += length
-        key_id, classes = str(header["key_id"]), list(header["classes"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise FileFormatError(f"{path}: is no file of encrypted answers of this version") from None
-    return key_id, classes, parts
-
-
-def _write(path: Path, header: dict[str, Any], contents: dict[str, bytes]) -> None:
-    arrays = {name: np.frombuffer(content, dtype=np.uint8) for name, content in contents.items()}
-    with output_file(path, public=True) as file:
-        file.write(pack_frame(header, arrays))
-
-
-def _read(path: Path, kind: str, what: str) -> tuple[dict[str, Any], dict[str, bytes]]:
-    try:
-        header, arrays = unpack_frame(path.read_bytes(), LARGEST_FILE)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except MessageError:
-        raise FileFormatError(f"{path}: is no {what} of this version, or is damaged") from None
-    if header.get("kind") != kind or header.get("format") != FORMAT:
-        raise FileFormatError(f"{path}: is no {what} of this version")
-    return header, {name: array.tobytes() for name, array in arrays.items()}

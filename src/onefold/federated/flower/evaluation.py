@@ -8,7 +8,6 @@ and other queries carried.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import shutil
@@ -21,22 +20,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onefold._base.files import has_room, write_whole
-from onefold._base.foreign import NOT_READABLE, parse_json
-from onefold._base.frames import join_frames, split_frames
-from onefold.exceptions import MessageError
+from onefold._base.records import Record, record
+from onefold.exceptions import MessageError, OnefoldError
 from onefold.federated.fhe import Server, Tally
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.flower.folders import log_to, private_folder
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import (
+    Digest,
     Failure,
     FailureCode,
     Message,
     SealedAnswers,
     SealedResult,
-    check_digest,
     from_bytes,
-    to_bytes,
 )
 
 LOG = logging.getLogger("onefold.federated.flower.evaluation")  # this file is run as __main__
@@ -45,31 +42,19 @@ NICENESS = 5  # meeting the sites comes first
 LOOKS_FOR_ROOM = 600  # on a full disk, one a second
 
 
-@dataclass(frozen=True)
-class Job:
+@record
+class Job(Record, kind="encrypted evaluation"):
     """What is to be computed: under which key, how many rows in all looks, what is known without it."""
 
-    key_id: str
+    key_id: Digest
     n_rows: int
     reply: Reply
-
-    def save(self, folder: Path) -> None:
-        """Write it beside the answers."""
-        about = json.dumps([self.key_id, self.n_rows]).encode()
-        write_whole(folder / JOB_FILE, join_frames([about, self.reply.to_bytes()]))
-
-    @classmethod
-    def load(cls, folder: Path) -> Job:
-        """What :meth:`save` wrote."""
-        about, reply = split_frames((folder / JOB_FILE).read_bytes())
-        key_id, n_rows = parse_json(about)
-        return cls(check_digest(key_id), int(n_rows), Reply.from_bytes(reply))
 
 
 def evaluate(spool: Spool, query_id: str) -> Reply:
     """Add up what came and compute on it; a site whose message does not fit is left out."""
     folder = spool.job(query_id)
-    job = Job.load(folder)
+    job = Job.load(folder / JOB_FILE)
     keys = spool.keys(job.key_id)
     messages = list(job.reply.messages)
     files = sorted(folder.glob("*.answers"))
@@ -84,9 +69,7 @@ def evaluate(spool: Spool, query_id: str) -> Reply:
             LOG.warning("refused answers query=%s site=%s: %s", query_id, path.stem, error)
             messages.append(Failure(query_id, path.stem, FailureCode.MALFORMED))
     if tally.clients:
-        messages.append(
-            SealedResult(query_id, tuple(sorted(tally.clients)), fhe_messages.to_bytes(tally.result()))
-        )
+        messages.append(SealedResult(query_id, tuple(sorted(tally.clients)), tally.result().to_bytes()))
     return Reply(job.reply.expected, tuple(messages))
 
 
@@ -106,7 +89,7 @@ def _count(tally: Tally, path: Path) -> None:
     sealed = from_bytes(path.read_bytes())
     if not isinstance(sealed, SealedAnswers):
         raise MessageError("these are no encrypted answers")
-    answers = fhe_messages.from_bytes(fhe_messages.EncryptedAnswers, sealed.content)
+    answers = fhe_messages.EncryptedAnswers.from_bytes(sealed.content)
     if answers.client != path.stem:  # a site speaks in its own name only
         raise MessageError("the answers are in the name of another site")
     tally.add(answers)
@@ -159,8 +142,8 @@ class Evaluations:
         """Go on with what an earlier run left behind; without a job, its query was given up."""
         for folder in self.spool.job("any").parent.iterdir():
             try:
-                self._waiting.append(_Computation(folder.name, Job.load(folder).reply))
-            except NOT_READABLE:
+                self._waiting.append(_Computation(folder.name, Job.load(folder / JOB_FILE).reply))
+            except (OSError, OnefoldError):
                 shutil.rmtree(folder, ignore_errors=True)
 
     @property
@@ -173,7 +156,7 @@ class Evaluations:
         for query_id, messages in replies.items():
             for message in [each for each in messages if isinstance(each, SealedAnswers)]:
                 folder = private_folder(self.spool.job(query_id))
-                write_whole(folder / f"{message.site}.answers", to_bytes(message))
+                write_whole(folder / f"{message.site}.answers", message.to_bytes())
                 messages.remove(message)
 
     def begin(
@@ -186,7 +169,7 @@ class Evaluations:
             reply = Reply(expected, failures)
             folder = private_folder(self.spool.job(request.query.id))
             n_rows = len(request.query.features) * request.lock.looks
-            Job(request.lock.key_id, n_rows, reply).save(folder)
+            Job(request.lock.key_id, n_rows, reply).save(folder / JOB_FILE)
             self._waiting.append(_Computation(request.query.id, reply))
         self.look()
 

@@ -26,10 +26,10 @@ from onefold.federated.flower.asking import (
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIX,
+    AnswersFile,
     QueryKeyFile,
     collected,
     decrypted,
-    save_answers,
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
 from onefold.federated.flower.loaded import Loaded
@@ -615,7 +615,7 @@ class Federation:
             raise InvalidInputError(ANSWERED_BY_SERVER)
         question = Question(self.folder, rows, members, *asker_of(querier), purpose, timeout, batch_size)
         parts = question.encrypted(key)
-        save_answers(out, key.query_key, parts)
+        AnswersFile(key.key_id, key.query_key.classes, tuple(parts)).save(out, public=True)
         return collected(Path(out), key.key_id, parts)
 
     # --- running the server ---------------------------------------------------------------------------

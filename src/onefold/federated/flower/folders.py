@@ -317,7 +317,7 @@ class SiteFolder(_Folder):
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
         self.model = self.state / "model.onefold"
         self.sums = self.state / "plain.sums"  # there only if the last fit was told to send them
-        self.profile = self.state / "profile.json"  # what the site says about its model
+        self.profile = self.state / "profile"  # what the site says about its model
         self.alive = self.state / "alive.json"  # sign of life of the process that runs the site
         self.paused = self.state / "paused"  # while this file is there, nobody is answered
         self.kept_out = (

@@ -6,7 +6,6 @@ it the old files belong to the site, after it the new ones, and a site that stop
 one fit. Only then do the new files take the names of the old ones.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from onefold._base.files import file_lock, remove_file, replace_file, write_whole
-from onefold._base.foreign import parse_json
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.life import read_sign
@@ -22,9 +20,8 @@ from onefold.federated.messages import (
     PlainSums,
     PrivateSums,
     Profile,
+    digest_of,
     from_bytes,
-    from_parts,
-    to_parts,
 )
 
 Content = bytes | Callable[[Path], None]
@@ -37,12 +34,11 @@ class Changed(FederationError):
 def read_profile(folder: SiteFolder) -> Profile:
     """What the site says about its model."""
     try:
-        profile = from_parts(parse_json(folder.profile.read_bytes()), {})
+        return Profile.load(folder.profile)
     except (OSError, OnefoldError):
-        profile = None
-    if not isinstance(profile, Profile):
-        raise FederationError("this site has no model yet: fit one, with DATA and --label or --schema")
-    return profile
+        raise FederationError(
+            "this site has no model yet: fit one, with DATA and --label or --schema"
+        ) from None
 
 
 def state_of(folder: SiteFolder) -> str:
@@ -71,7 +67,7 @@ def state_of(folder: SiteFolder) -> str:
 
 def write_profile(folder: SiteFolder, profile: Profile) -> None:
     """Write what the site says about its model: from now on it speaks of other files."""
-    write_whole(folder.profile, json.dumps(to_parts(profile)[0], indent=1, allow_nan=False).encode())
+    profile.save(folder.profile)
 
 
 def keep(
@@ -161,17 +157,13 @@ def _belongs(folder: SiteFolder, path: Path, place: Path, profile: Profile) -> b
     try:
         if path == folder.model:
             content = place.read_bytes()
-            return not profile.sends_only_sums and _sum(content) == profile.model_digest
+            return not profile.sends_only_sums and digest_of(content) == profile.model_digest
         if path == folder.sums:
             found = from_bytes(place.read_bytes()) if profile.sums is not None else None
-            return isinstance(found, PlainSums | PrivateSums) and _sum(found.content) == profile.sums
+            return isinstance(found, PlainSums | PrivateSums) and digest_of(found.content) == profile.sums
         return bool(_notes(place).get("model") == profile.model_digest)
     except (OSError, MessageError):
         return False
-
-
-def _sum(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _notes(place: Path) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """The ledger of a site's folder: what everything that left the site with noise has spent on its rows."""
 
-import json
 import math
 
-from onefold.exceptions import MessageError
+from onefold.exceptions import InvalidInputError
 from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.messages import Profile, from_parts
+from onefold.federated.messages import Profile
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Ledger
 
@@ -27,9 +26,7 @@ def begin_ledger(folder: SiteFolder, promise: Guarantee) -> None:
 def _promised(folder: SiteFolder) -> Guarantee | None:
     """What the model that is there promises; None if there is none, or one of raw rows."""
     try:
-        profile = from_parts(json.loads(folder.profile.read_bytes()), {})
-    except (OSError, ValueError, MessageError):
+        promised = Profile.load(folder.profile).guarantee
+    except (OSError, InvalidInputError):
         return None
-    if not isinstance(profile, Profile) or profile.guarantee is None:
-        return None
-    return Guarantee.from_dict(profile.guarantee)
+    return None if promised is None else Guarantee.from_dict(promised)

@@ -4,7 +4,6 @@ Reading a model takes longer than asking it. What was read stays while the site 
 speaks of the same digest, and its file is the same; anything else is read again or forgotten.
 """
 
-import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import MOMENTS, NUMBERS, Profile
+from onefold.federated.messages import MOMENTS, NUMBERS, Profile, digest_of
 from onefold.federated.number_sums import Regressor, regressor_of
 from onefold.tables import Schema
 
@@ -105,7 +104,7 @@ def _stamp(digest: str, path: Path) -> Stamp:
 def _load(path: Path, profile: Profile) -> LocalModel | None:
     """The model of a site with this profile; None if the file is damaged or holds another model."""
     try:
-        if hashlib.sha256(path.read_bytes()).hexdigest() != profile.model_digest:
+        if digest_of(path.read_bytes()) != profile.model_digest:
             return None
         return LocalModel.load(path)
     except (OSError, OnefoldError):

@@ -41,7 +41,7 @@ from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import sum_approvals_of
 from onefold.federated.flower.watch import Watchdog
-from onefold.federated.messages import Profile, to_parts
+from onefold.federated.messages import Profile
 
 # --- the server ---------------------------------------------------------------------------------------------
 
@@ -414,7 +414,7 @@ class Node:
         before, self._profile, self._written = self._profile, self._read_profile(), written
         if before is None or self._profile is None:
             return before is not self._profile
-        return to_parts(before) != to_parts(self._profile)
+        return before.to_bytes() != self._profile.to_bytes()
 
     def _last_written(self) -> int:
         """When the profile was written; -1 for a site that takes part in encrypted sums alone."""

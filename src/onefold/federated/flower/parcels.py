@@ -6,17 +6,16 @@ ask again. A request that nobody waits for any more is dropped, and no site is a
 on a full disk is kept until there is room.
 """
 
-import json
 import logging
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
-from onefold._base.files import is_disk_full, write_whole
-from onefold._base.frames import join_frames, split_frames
+from onefold._base.files import write_whole
+from onefold._base.records import Record, record
 from onefold.exceptions import FederationError, MessageError, OnefoldError
 from onefold.federated.flower.folders import private_folder
 from onefold.federated.flower.spool import (
@@ -27,17 +26,11 @@ from onefold.federated.flower.spool import (
     STALE_SECONDS,
     Reply,
     Spool,
+    in_time,
+    write_request,
 )
-from onefold.federated.messages import (
-    Failure,
-    FailureCode,
-    Message,
-    SumParcel,
-    check_name,
-    from_bytes,
-    to_bytes,
-)
-from onefold.federated.signatures import SentSignature, SumSignature, read_signature
+from onefold.federated.messages import CARRIED, Failure, FailureCode, Message, SumParcel, check_name
+from onefold.federated.signatures import QuerierName, SentSignature, SumSignature
 
 LOG = logging.getLogger(__name__)
 PAUSE = 0.05
@@ -47,18 +40,20 @@ SLOW = "has not replied in time"
 UNSENT = "could not be asked: the server's network did not take the message"
 
 
-@dataclass(frozen=True)
-class ParcelRequest:
+@record
+class ParcelRequest(Record, kind="parcel request"):
     """A parcel for a site, who asks, how many seconds the site has, and the querier's signature.
 
     From ``until`` on, in seconds since 1970, nobody waits for the reply.
     """
 
-    parcel: SumParcel
-    caller: str
+    error = MessageError
+
+    parcel: Annotated[SumParcel, CARRIED]
+    caller: QuerierName
     timeout: float
-    signature: SumSignature
-    until: float = math.inf
+    signature: Annotated[SumSignature, CARRIED]
+    until: float | None = None
 
 
 class ParcelSpool:
@@ -73,20 +68,11 @@ class ParcelSpool:
         sign = self._spool.life()
         if sign is not None and sign.is_full:
             raise FederationError(DISK_FULL)
-        meta = {
-            "caller": check_name("a querier's name", request.caller),
-            "timeout": request.timeout,
-            "until": min(request.until, time.time() + request.timeout + GRACE),
-            "signature": request.signature.to_dict(),
-        }
-        content = join_frames([json.dumps(meta).encode(), to_bytes(request.parcel)])
-        try:
-            private_folder(self.root)
-            write_whole(self._path(request.parcel.query_id, "request"), content)
-        except OSError as error:
-            if is_disk_full(error):
-                raise FederationError(DISK_FULL) from None
-            raise
+        latest = time.time() + request.timeout + GRACE
+        until = latest if request.until is None else min(request.until, latest)
+        private_folder(self.root)
+        content = replace(request, until=until).to_bytes()
+        write_request(self._path(request.parcel.query_id, "request"), content)
 
     def requests(self) -> list[ParcelRequest]:
         """Requests that have come in; those that nobody waits for any more are dropped.
@@ -96,13 +82,12 @@ class ParcelSpool:
         found = []
         for path in sorted(self.root.glob("*.request")):
             request = None
-            with suppress(OSError, ValueError, KeyError, OnefoldError):  # not one of ours: it is dropped
-                request = _request(path.read_bytes())
-            left = 0.0 if request is None else request.until - time.time()
-            if request is None or left <= 0:
+            with suppress(OSError, OnefoldError):  # not one of ours: it is dropped
+                request = in_time(ParcelRequest.from_bytes(path.read_bytes()))
+            if request is None:
                 path.unlink(missing_ok=True)
             else:
-                found.append(replace(request, timeout=min(request.timeout, left)))
+                found.append(request)
         return found
 
     def done(self, parcel: SumParcel) -> None:
@@ -149,16 +134,6 @@ class ParcelSpool:
         return self.root / f"{check_name('a query id', query_id)}.{kind}"
 
 
-def _request(content: bytes) -> ParcelRequest:
-    meta, carried = split_frames(content)
-    plain, parcel = json.loads(meta), from_bytes(carried)
-    signature = read_signature(plain["signature"])
-    if not isinstance(parcel, SumParcel) or not isinstance(signature, SumSignature):
-        raise MessageError("this is no request")
-    until = float(plain.get("until", math.inf))
-    return ParcelRequest(parcel, str(plain["caller"]), float(plain["timeout"]), signature, until)
-
-
 # Nodes, messages, seconds, who asks and the signatures; gives Flower's number of each message.
 Send = Callable[
     [dict[str, int], Sequence[Message], float, str, Sequence[SentSignature | None]], dict[str, str]
@@ -197,7 +172,7 @@ class Carrier:
         """Put down what has come; what cannot be written stays here for the next time."""
         while self._outbox:
             request, found = self._outbox[0]
-            if time.time() < request.until:
+            if in_time(request) is not None:
                 self._spool.deliver(request.parcel, found)
             del self._outbox[0]
 

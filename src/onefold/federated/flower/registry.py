@@ -16,7 +16,7 @@ from onefold._base.files import file_lock, remove_file, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.log import MembershipEvent, MembershipLog
-from onefold.federated.messages import LONGEST_TEXT, Profile, check_name, from_parts, to_parts
+from onefold.federated.messages import LONGEST_TEXT, Profile, check_name
 from onefold.tables.schema_format import differing
 
 FORMAT = 1
@@ -71,7 +71,7 @@ class RegistryEntry:
 
     def to_plain(self) -> dict[str, Any]:
         """Values for JSON."""
-        profile = None if self.profile is None else to_parts(self.profile)[0]
+        profile = None if self.profile is None else self.profile.to_bytes().hex()
         return {
             "public_key": self.public_key,
             "status": self.status.value,
@@ -84,8 +84,8 @@ class RegistryEntry:
     def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
         """What :meth:`to_plain` wrote."""
         header = plain["profile"]
-        profile = None if header is None else from_parts(header, {})
-        if not isinstance(profile, Profile | None) or not isinstance(plain["public_key"], str):
+        profile = None if header is None else Profile.from_bytes(bytes.fromhex(header))
+        if not isinstance(plain["public_key"], str):
             raise ValueError
         node = plain["node_id"]
         return cls(

@@ -8,7 +8,6 @@ without reading them. Queries about private moments never come here: no site has
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import time
@@ -62,7 +61,7 @@ from onefold.federated.messages import (
     Refusal,
     SealedAnswers,
     SiteFacts,
-    to_parts,
+    digest_of,
 )
 from onefold.federated.signatures import SentSignature
 
@@ -628,7 +627,7 @@ class Reception:
 
     def _has_model(self, name: str, profile: Profile) -> bool:
         path = self.folder.models / f"{name}.onefold"
-        return path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == profile.model_digest
+        return path.exists() and digest_of(path.read_bytes()) == profile.model_digest
 
     def _keep_model(self, node: int, parcel: ModelParcel) -> None:
         name = self._names.get(node, "")
@@ -675,6 +674,6 @@ def _is_the_model(path: Path, profile: Profile) -> bool:
     """Whether a file holds the model that a profile speaks of, with the guarantee it speaks of."""
     try:
         found = replace(LocalModel.load_untrusted(path).profile(profile.site), columns=profile.columns)
-        return to_parts(found) == to_parts(profile)
+        return found.to_bytes() == profile.to_bytes()
     except Exception:  # a site sends what it likes: nothing of it may end the run
         return False

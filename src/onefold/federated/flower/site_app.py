@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onefold._base.arrays import Integers
 from onefold._base.files import write_whole
@@ -61,6 +60,7 @@ from onefold.federated.messages import (
     MOMENTS,
     NUMBERS,
     Answers,
+    Bundle,
     ClassLabels,
     Failure,
     FailureCode,
@@ -78,9 +78,7 @@ from onefold.federated.messages import (
     SumParcel,
     check_name,
     columns_digest,
-    from_parts,
-    to_bytes,
-    to_parts,
+    from_bytes,
 )
 from onefold.federated.number_sums import NumberRelease
 from onefold.federated.rules import align
@@ -261,7 +259,7 @@ def store_model(
     digest = None
     if send_plain_sums:
         sums = sums_of(folder.settings.name, model)
-        files[folder.sums], digest = to_bytes(sums), digest_of(sums)
+        files[folder.sums], digest = sums.to_bytes(), digest_of(sums)
     profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
     keep(folder, profile, files | _notes(folder, profile, recipe), check)
     return profile
@@ -300,7 +298,7 @@ def store_numbers(
 def _store_sums(
     folder: SiteFolder, sums: SiteSums, profile: Profile, recipe: Notes | None, check: Callable[[], None]
 ) -> Profile:
-    keep(folder, profile, {folder.sums: to_bytes(sums), **_notes(folder, profile, recipe)}, check)
+    keep(folder, profile, {folder.sums: sums.to_bytes(), **_notes(folder, profile, recipe)}, check)
     return profile
 
 
@@ -496,38 +494,26 @@ def quantised(answers: Answers, lock: QueryKey) -> Integers:
 def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
     """The encrypted answers of a site: only the server's sum and the querier's key make them readable."""
     encrypted = client.encrypt(quantised(answers, lock), answers.query_id)
-    return SealedAnswers(answers.query_id, answers.site, fhe_messages.to_bytes(encrypted))
+    return SealedAnswers(answers.query_id, answers.site, encrypted.to_bytes())
 
 
 # --- between our messages and Flower's records --------------------------------------------------------------
 
 
 MOST_MESSAGES = 256
-LONGEST_HEADERS = 16 * 2**20
-CALLER, HEADERS, ARRAYS = "caller", "headers", "arrays"
+SPARE_BYTES = 2**20  # by which Flower's arrays are longer than what is in them
+CALLER, MESSAGES = "caller", "messages"
 SIGNATURES = "signatures"
 
 
 def to_records(
     messages: Sequence[Message], caller: str | None = None, signatures: Sequence[SentSignature | None] = ()
 ) -> Any:
-    """Flower's ``RecordDict`` of some messages."""
+    """Flower's ``RecordDict`` of some messages, in one array: Flower stores every array by itself."""
     app = require("flwr.app", "federated")
-    stacks: dict[str, list[NDArray[Any]]] = {}
-    ends: dict[str, int] = {}
-    entries = []
-    for message in messages:
-        header, arrays = to_parts(message)
-        places = {}
-        for name, array in arrays.items():
-            stack = "-".join([name, array.dtype.name, *map(str, array.shape[1:])])
-            stacks.setdefault(stack, []).append(array)
-            start = ends.get(stack, 0)
-            ends[stack] = start + len(array)
-            places[name] = [stack, start, ends[stack]]
-        entries.append([header, places])
-    content: dict[str, Any] = {HEADERS: app.ConfigRecord({"json": json.dumps(entries, allow_nan=False)})}
-    content[ARRAYS] = app.ArrayRecord({name: app.Array(np.concatenate(p)) for name, p in stacks.items()})
+    bundle = Bundle(tuple(message.to_bytes() for message in messages)).to_bytes()
+    array = app.Array(np.frombuffer(bundle, dtype=np.uint8))
+    content: dict[str, Any] = {MESSAGES: app.ArrayRecord({"bundle": array})}
     if caller is not None:
         signed = {SIGNATURES: packed(signatures)} if any(signatures) else {}
         content[CALLER] = app.ConfigRecord({"name": caller, **signed})
@@ -538,37 +524,19 @@ def from_records(content: Any, limits: Limits | None = None) -> list[Message]:
     """The messages in Flower's ``RecordDict``; whatever else it may hold is refused."""
     limits = Limits() if limits is None else limits
     try:
-        if set(content) - {CALLER} != {HEADERS, ARRAYS} or set(content[HEADERS]) != {"json"}:
+        if set(content) - {CALLER} != {MESSAGES}:
             raise MessageError("the records are not those of a federation")
-        text, arrays = content[HEADERS]["json"], content[ARRAYS]
-        if not isinstance(text, str):
-            raise MessageError("the headers are not JSON")
-        # Flower's arrays are a little longer than what is in them.
-        if len(text) > LONGEST_HEADERS or arrays.count_bytes() > limits.max_bytes + LONGEST_HEADERS:
+        (array,) = content[MESSAGES].values()
+        if content[MESSAGES].count_bytes() > limits.max_bytes + SPARE_BYTES:
             raise MessageError("the message is larger than allowed")
-        entries = json.loads(text)
-        if not entries or len(entries) > MOST_MESSAGES:
+        parts = Bundle.from_bytes(array.numpy().tobytes()).parts
+        if not 0 < len(parts) <= MOST_MESSAGES:
             raise MessageError("there must be at least one message, and not too many")
-        stacks = {name: array.numpy() for name, array in arrays.items()}
-        ends = dict.fromkeys(stacks, 0)
-        return [from_parts(header, _placed(places, stacks, ends), limits) for header, places in entries]
+        return [from_bytes(part, limits) for part in parts]
     except MessageError:
         raise
     except Exception:  # whatever Flower's records may raise, nothing of it is passed on
         raise MessageError("the records cannot be read") from None
-
-
-def _placed(
-    places: dict[str, Any], stacks: dict[str, NDArray[Any]], ends: dict[str, int]
-) -> dict[str, NDArray[Any]]:
-    """The arrays of one message; each begins where the one before it ended, so that no row is read twice."""
-    found = {}
-    for name, (stack, start, stop) in places.items():
-        if type(stop) is not int or start != ends[stack] or not start < stop <= len(stacks[stack]):
-            raise MessageError("the arrays of a message do not fit")
-        found[name] = stacks[stack][start:stop]
-        ends[stack] = stop
-    return found
 
 
 def caller_of(content: Any) -> str:

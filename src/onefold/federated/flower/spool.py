@@ -10,34 +10,28 @@ try again, and in how many seconds.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from onefold._base.files import is_disk_full, open_file, write_whole
-from onefold._base.foreign import NOT_READABLE, parse_json
-from onefold._base.frames import join_frames, split_frames
+from onefold._base.records import Record, record
 from onefold.exceptions import FederationError, MessageError, OnefoldError, ServerBusyError
 from onefold.federated.flower.folders import QUEUE, private_folder
 from onefold.federated.flower.life import LifeSign, Pulse, read_sign
-from onefold.federated.messages import (
-    Message,
-    Query,
-    QueryKey,
-    check_digest,
-    check_name,
-    from_bytes,
-    to_bytes,
-)
-from onefold.federated.signatures import AnySignature, SumSignature, read_signature
+from onefold.federated.messages import CARRIED, Message, Query, QueryKey, check_digest, check_name
+from onefold.federated.signatures import AnySignature, QuerierName
 
+if TYPE_CHECKING:
+    from onefold.federated.flower.parcels import ParcelRequest
+
+AnyRequest = TypeVar("AnyRequest", "Request", "ParcelRequest")
 STALE_SECONDS = 3600.0
 # Evaluation keys are large, and asked for again when they are gone.
 UNUSED_KEYS_SECONDS = 30 * 24 * 3600.0
@@ -59,41 +53,32 @@ TROUBLES = {
 }
 
 
-@dataclass(frozen=True)
-class Request:
-    """A query, who asks, how many seconds the sites have, under which query key, and the signature."""
+@record
+class Request(Record, kind="request"):
+    """A query, who asks, how many seconds the sites have, under which query key, and the signature.
 
-    query: Query
-    caller: str
+    From ``until`` on, in seconds since 1970, nobody waits for the reply.
+    """
+
+    error = MessageError
+
+    query: Annotated[Query, CARRIED]
+    caller: QuerierName
     timeout: float
-    lock: QueryKey | None = None
-    signature: AnySignature | None = None
+    lock: Annotated[QueryKey, CARRIED] | None = None
+    signature: Annotated[AnySignature, CARRIED] | None = None
+    until: float | None = None
 
 
-@dataclass(frozen=True)
-class Reply:
+@record
+class Reply(Record, kind="reply"):
     """Who was expected to answer, and what came: answers and failures; or the trouble that the run had."""
 
+    error = MessageError
+
     expected: tuple[str, ...]
-    messages: tuple[Message, ...]
+    messages: tuple[Annotated[Message, CARRIED], ...]
     trouble: str = ""
-
-    def to_bytes(self) -> bytes:
-        """The reply in one run of bytes."""
-        about: dict[str, Any] = {"expected": list(self.expected)}
-        about |= {"trouble": self.trouble} if self.trouble else {}
-        return join_frames([_json(about), *map(to_bytes, self.messages)])
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> Reply:
-        """Read what :meth:`to_bytes` wrote; anything else is a :class:`MessageError`."""
-        try:
-            first, *rest = split_frames(content)
-            about = parse_json(first)
-            expected = tuple(map(str, about["expected"]))
-            return cls(expected, tuple(map(from_bytes, rest)), str(about.get("trouble", "")))
-        except NOT_READABLE:
-            raise MessageError("the reply of the server cannot be read") from None
 
 
 class Spool:
@@ -109,23 +94,9 @@ class Spool:
         A :class:`ServerBusyError` if too many wait already, a :class:`FederationError` if the disk is full.
         """
         patience = request.timeout + GRACE if patience is None else patience
-        meta: dict[str, Any] = {
-            "caller": check_name("a querier's name", request.caller),
-            "timeout": request.timeout,
-            "until": time.time() + patience,
-        }
-        if request.signature is not None:
-            meta["signature"] = request.signature.to_dict()
-        messages: list[Message] = [request.query]
-        messages += [] if request.lock is None else [request.lock]
-        content = join_frames([_json(meta), *map(to_bytes, messages)])
+        content = replace(request, until=time.time() + patience).to_bytes()
         self._check_queue(len(content))
-        try:
-            write_whole(self._request(request.query.id), content)
-        except OSError as error:
-            if is_disk_full(error):
-                raise FederationError(DISK_FULL) from None
-            raise
+        write_request(self._request(request.query.id), content)
 
     def _check_queue(self, size: int) -> None:
         """Refuse a request of a size if too many, or too many bytes, wait or are on their way."""
@@ -171,8 +142,8 @@ class Spool:
         found = []
         for path in sorted((self.root / "requests").glob("*.request"), key=_age):
             request = None
-            with suppress(OSError, OnefoldError, *NOT_READABLE):  # not one of ours: it is dropped
-                request = _request(path.read_bytes())
+            with suppress(OSError, OnefoldError):  # not one of ours: it is dropped
+                request = in_time(Request.from_bytes(path.read_bytes()))
                 self.expired += request is None
             if request is None:
                 path.unlink(missing_ok=True)
@@ -322,22 +293,23 @@ class Spool:
         return self.root / "replies" / f"{check_name('a query id', query_id)}.reply"
 
 
-def _request(content: bytes) -> Request | None:
-    """A request; None if nobody waits for its reply any more."""
-    meta, *rest = split_frames(content)
-    plain = parse_json(meta)
-    query, lock = [*map(from_bytes, rest), None][:2]
-    if len(rest) > 2 or not isinstance(query, Query) or not isinstance(lock, QueryKey | None):
-        raise MessageError("this is no request")
-    signature = None if plain.get("signature") is None else read_signature(plain["signature"])
-    if isinstance(signature, SumSignature):
-        raise MessageError("this is no request")
-    request = Request(query, str(plain["caller"]), float(plain["timeout"]), lock, signature)
-    left = float(plain.get("until", math.inf)) - time.time()
-    if left <= 0:
-        return None
-    # One that has waited for long leaves the sites less time: afterwards nobody reads their answers.
-    return replace(request, timeout=left) if left < request.timeout else request
+def in_time(request: AnyRequest) -> AnyRequest | None:
+    """A request with the time that is left to the sites; None if nobody waits for its reply any more.
+
+    One that has waited for long leaves the sites less time: afterwards nobody reads their answers.
+    """
+    left = math.inf if request.until is None else request.until - time.time()
+    return None if left <= 0 else replace(request, timeout=min(request.timeout, left))
+
+
+def write_request(path: Path, content: bytes) -> None:
+    """Hand a request in; a :class:`FederationError` if the disk is full."""
+    try:
+        write_whole(path, content)
+    except OSError as error:
+        if is_disk_full(error):
+            raise FederationError(DISK_FULL) from None
+        raise
 
 
 def _age(path: Path) -> float:
@@ -345,7 +317,3 @@ def _age(path: Path) -> float:
         return path.stat().st_mtime
     except OSError:
         return time.time()
-
-
-def _json(plain: Any) -> bytes:
-    return json.dumps(plain, allow_nan=False).encode()

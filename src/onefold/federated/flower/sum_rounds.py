@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from onefold._base.files import file_lock, write_whole
-from onefold._base.frames import join_frames
 from onefold._base.validation import Instance, Number, check_parameter
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.flower.asking import GRACE, new_query_id, running_spool
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
-from onefold.federated.messages import Failure, FailureCode, Limits, SumParcel
+from onefold.federated.messages import Bundle, Failure, FailureCode, Limits, SumParcel, SumStep
 from onefold.federated.queriers import SigningKey
 from onefold.federated.secret import OpenedSum, SchemaSum
 
@@ -303,7 +302,9 @@ class SumRound:
                         "begin a new round"
                     )
 
-    def _ask_holders(self, step: str, kind: str, contents: Mapping[str, list[bytes]], until: float) -> None:
+    def _ask_holders(
+        self, step: SumStep, kind: str, contents: Mapping[str, list[bytes]], until: float
+    ) -> None:
         """Have holders sign or answer, until enough of them have."""
         while True:
             have = self._found(self._holders, kind)
@@ -337,14 +338,14 @@ class SumRound:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    def _ask(self, step: str, contents: Mapping[str, list[bytes]]) -> dict[str, bytes | str]:
+    def _ask(self, step: SumStep, contents: Mapping[str, list[bytes]]) -> dict[str, bytes | str]:
         """Take one step at several sites: what each made of it, or why it made nothing, in words."""
         running_spool(self._folder)
         spool, federation = ParcelSpool(self._folder.spool), self._folder.federation_id
         sent: dict[str, SumParcel] = {}
         try:
             for site, rest in contents.items():
-                content = join_frames([self._head, *rest])
+                content = Bundle((self._head, *rest)).to_bytes()
                 if len(content) > Limits().max_bytes:
                     raise FederationError(
                         f"the messages of the sites are larger than one message of the network "

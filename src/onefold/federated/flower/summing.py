@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from onefold._base.files import write_whole
-from onefold._base.frames import join_frames, split_frames
 from onefold.exceptions import (
     BudgetExceededError,
     InvalidInputError,
@@ -41,7 +40,7 @@ from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_f
 from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
 from onefold.federated.log import SiteEvent
-from onefold.federated.messages import Failure, FailureCode, Message, SumParcel
+from onefold.federated.messages import Bundle, Failure, FailureCode, Message, SumParcel
 from onefold.federated.replays import Replays
 from onefold.federated.secret import HolderKey, SchemaSum, SumHolder
 from onefold.federated.secret.keys import KnownKeys
@@ -64,7 +63,7 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
             raise QueryRefused(FailureCode.UNSIGNED)
         signature.check(parcel, folder.federation_id)
         Replays(folder.replays).check(signature)
-        contract, *rest = split_frames(parcel.content)
+        contract, *rest = Bundle.from_bytes(parcel.content).parts
         taken = _Step(folder, settings, _admitted(folder, settings, contract, signature))
         steps: dict[str, Callable[[list[bytes]], bytes]] = {
             "contribute": taken.contribute,
@@ -74,7 +73,7 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
         }
         reply = SumParcel(parcel.query_id, settings.name, parcel.step, steps[parcel.step](rest))
         Replays(folder.replays).enter(signature)
-        stated = signature.to_dict()
+        stated = signature.plain
         about = {"querier": stated.pop("name"), "id": signature.key.id, **stated}
         note_sent(folder, SiteEvent.SUM_STEP, **about, **taken.about, bytes=len(reply.content))
         return reply
@@ -153,7 +152,7 @@ class _Step:
         """Keep the shares of all sites for this holder, and tell which of them cannot be used."""
         holder = self._holder()
         problems = holder.problems(rest)
-        write_whole(self._kept(holder.name, OFFERED), join_frames(rest))
+        Bundle(tuple(rest)).save(self._kept(holder.name, OFFERED))
         return json.dumps(problems).encode()
 
     def sign(self, rest: list[bytes]) -> bytes:
@@ -162,9 +161,9 @@ class _Step:
         offered = self._kept(holder.name, OFFERED)
         if not offered.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
-        envelopes = split_frames(offered.read_bytes())
+        envelopes = Bundle.load(offered).parts
         signature = self._as_agreed(lambda: holder.sign(envelopes))
-        write_whole(self._kept(holder.name, SIGNED), join_frames(envelopes))
+        Bundle(envelopes).save(self._kept(holder.name, SIGNED))
         return signature
 
     def answer(self, rest: list[bytes]) -> bytes:
@@ -173,7 +172,7 @@ class _Step:
         kept = self._kept(holder.name, SIGNED)
         if not kept.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
-        envelopes = split_frames(kept.read_bytes())
+        envelopes = Bundle.load(kept).parts
         return self._as_agreed(lambda: holder.answer(envelopes, rest), FailureCode.NOT_AGREED)
 
     def _as_agreed(self, step: Callable[[], bytes], code: FailureCode = FailureCode.OTHER_ROUND) -> bytes:

@@ -38,8 +38,6 @@ from onefold.federated.messages import (
     PublicScores,
     from_bytes,
     plain_labels,
-    to_bytes,
-    to_parts,
 )
 from onefold.federated.moments import MomentFederation, moments_in
 from onefold.federated.number_sums import pairs_in
@@ -173,10 +171,10 @@ class KeptSums:
             self._check_moments(sums, profile, others)
         else:
             self._check_plain(sums, profile, others)
-        write_whole(self.folder.sums_of(name), to_bytes(sums))
+        write_whole(self.folder.sums_of(name), sums.to_bytes())
 
     def _check_moments(self, sums: SiteSums, profile: Profile, others: Mapping[str, RegistryEntry]) -> None:
-        if to_parts(moments_profile(sums, profile.measure, profile.columns)) != to_parts(profile):
+        if moments_profile(sums, profile.measure, profile.columns).to_bytes() != profile.to_bytes():
             raise InvalidInputError("these are not the moments that the site speaks of")
         beside = self._summed(others, profile.measure) or MomentFederation()
         beside.most_rows = self.folder.settings.most_rows

@@ -1,6 +1,5 @@
 """What everybody agrees on before a sum: participants, key holders, noise, and what that promises."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -9,10 +8,11 @@ from typing import Any
 
 from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.messages import check_digest, check_guarantee, check_name, is_text
-from onefold.federated.secret.keys import PublicHolder, canonical, check_distinct
+from onefold.federated.messages import check_digest, check_guarantee, check_name, digest_of, is_text
+from onefold.federated.secret.keys import PublicHolder, check_distinct
 from onefold.federated.secret.noise import SumBlock, largest_sum, mu_of_blocks
 from onefold.federated.secret.shares import MODULUS
+from onefold.federated.signing import canonical
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
 from onefold.privacy.terms import DELTA, EPSILON, Pair, shown
@@ -120,7 +120,7 @@ class SumContract:
         self._check_numbers()
         if self.noise:
             self._check_promise()
-        object.__setattr__(self, "digest", hashlib.sha256(self.to_bytes()).hexdigest())
+        object.__setattr__(self, "digest", digest_of(self.to_bytes()))
 
     def _check_people(self) -> None:
         if not 2 <= len(self.sites) <= MOST_SITES or len(set(self.sites)) < len(self.sites):
@@ -374,7 +374,7 @@ class SumContract:
         """
         plain = {name: getattr(self, name) for name in PLAIN}
         for name in ("holders", "site_keys"):
-            plain[name] = [key.to_dict() for key in getattr(self, name)]
+            plain[name] = [asdict(key) for key in getattr(self, name)]
         plain["blocks"] = [asdict(block) for block in self.blocks]
         promise = None if self.promise is None else self.promise.to_dict()
         return canonical({"kind": KIND, "version": VERSION, **plain, "promise": promise})

@@ -1,54 +1,55 @@
 """Keys of those who hold shares of a sum: agreement on secrets by X25519, signatures by Ed25519.
 
-Every message to a holder is encrypted under a key of its own: the sender's key pair is new for each message,
-and what both sides agree on goes through HKDF with the names of contract, sender and holder. So AES-256-GCM
-may start counting at zero each time.
+Every share is encrypted to its holder by HPKE (RFC 9180), bound to the names of contract, site and holder: a
+part that was meant for another holder, site or sum cannot be decrypted.
 """
 
-import hashlib
-import json
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable
+from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator
 
 from onefold._base.files import file_lock, read_saved, write_whole
 from onefold._base.optional import require
+from onefold._base.records import Content, Record, record
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
-from onefold.federated.messages import check_digest, check_name
+from onefold.federated.messages import Digest, Name, check_digest, digest_of
 from onefold.federated.signing import public_of, sign
 
 if TYPE_CHECKING:
     from onefold.federated.secret.contract import SumContract
 
 __all__ = [
-    "TAG_BYTES",
-    "Encryptor",
+    "MORE_BYTES",
     "HolderKey",
     "KnownKeys",
     "PublicHolder",
-    "canonical",
     "check_distinct",
     "decrypt",
+    "encrypt",
 ]
 
-KIND, PUBLIC = "onefold holder key", "onefold public key"
 X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
 KEY_BYTES = 32
-TAG_BYTES = 16  # by which what AES-GCM encrypts is longer
+MORE_BYTES = 48  # by which what HPKE encrypts is longer: a key of 32 bytes and a tag
 KNOWN_KEYS = "known_keys"  # file of those that a site or holder has met
 OWN, KNOWN, NEW = "own", "known", "new"
-FRESH = bytes(12)  # counter of AES-GCM: every key encrypts once
 
 
-def canonical(plain: Mapping[str, Any]) -> bytes:
-    """Return JSON values as bytes, always the same for the same values."""
-    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+def _whole_key(content: bytes) -> bytes:
+    if len(content) != KEY_BYTES:
+        raise InvalidInputError("a secret key must be 32 bytes: use HolderKey.new")
+    return content
 
 
-@dataclass(frozen=True)
-class PublicHolder:
+SecretBytes = Annotated[Content, AfterValidator(_whole_key)]
+
+
+@record
+class PublicHolder(Record, kind="public key of a holder"):
     """The public part of a holder's key.
 
     Parameters
@@ -70,70 +71,25 @@ class PublicHolder:
     'north'
     """
 
-    name: str
-    agreement: str
-    signing: str
-
-    def __post_init__(self) -> None:
-        check_name("the name of a holder", self.name)
-        check_digest(self.agreement)
-        check_digest(self.signing)
+    name: Name
+    agreement: Digest  # 32 bytes in hexadecimal digits, as a digest
+    signing: Digest
 
     @property
     def digest(self) -> str:
         """SHA-256 sum of the keys, whatever they are called."""
-        return hashlib.sha256((self.agreement + self.signing).encode()).hexdigest()
+        return digest_of((self.agreement + self.signing).encode())
 
     @property
     def fingerprint(self) -> str:
         """The first 32 digits of the digest: what people compare."""
         return self.digest[:32]
 
-    def to_dict(self) -> dict[str, str]:
-        """Return the key as JSON values.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PublicHolder) and (self.name, self.digest) == (other.name, other.digest)
 
-        Returns
-        -------
-        dict of str to str
-            The parameters.
-        """
-        return asdict(self)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the public key to a file, which may be given to anybody.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        write_whole(path, canonical({"kind": PUBLIC, **self.to_dict()}), public=True)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PublicHolder":
-        """Read a public key.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        PublicHolder
-            The key.
-        """
-        return read_saved(path, "there is no public key", _read_public)
-
-
-def _read_public(content: bytes) -> PublicHolder:
-    try:
-        plain = json.loads(content)
-        if plain.pop("kind") != PUBLIC:
-            raise ValueError
-        return PublicHolder(**plain)
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise FileFormatError("damaged, or not a public key") from None
+    def __hash__(self) -> int:
+        return hash((self.name, self.digest))
 
 
 def check_distinct(keys: Iterable[PublicHolder]) -> None:
@@ -147,8 +103,8 @@ def check_distinct(keys: Iterable[PublicHolder]) -> None:
         raise InvalidInputError("there are two names with the same key: everyone makes one of its own")
 
 
-@dataclass(frozen=True)
-class HolderKey:
+@record
+class HolderKey(Record, kind="holder key"):
     """A key to hold shares of sums with, and to sign with. Sites that sign have keys of the same kind.
 
     Parameters
@@ -170,15 +126,9 @@ class HolderKey:
     >>> key.save("north.holderkey")  # doctest: +SKIP
     """
 
-    name: str
-    agreement: bytes = field(repr=False)
-    signing: bytes = field(repr=False)
-
-    def __post_init__(self) -> None:
-        check_name("the name of a holder", self.name)
-        for secret in (self.agreement, self.signing):
-            if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
-                raise InvalidInputError("a secret key must be 32 bytes: use HolderKey.new")
+    name: Name
+    agreement: SecretBytes = field(repr=False)
+    signing: SecretBytes = field(repr=False)
 
     @classmethod
     def new(cls, name: str) -> "HolderKey":
@@ -218,17 +168,6 @@ class HolderKey:
         """
         return sign(self.signing, content)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the key to a file that only this account may read.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        secrets = {"agreement": self.agreement.hex(), "signing": self.signing.hex()}
-        write_whole(path, canonical({"kind": KIND, "name": self.name, **secrets}))
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "HolderKey":
         """Read a key; a file that another account may read is refused.
@@ -243,66 +182,32 @@ class HolderKey:
         HolderKey
             The key.
         """
-        return read_saved(path, "there is no holder key", _read_key, secret=True)
+        return read_saved(path, "there is no holder key", cls.from_bytes, secret=True)
 
 
-def _read_key(content: bytes) -> HolderKey:
-    try:
-        plain = json.loads(content)
-        if plain["kind"] != KIND:
-            raise ValueError
-        agreement, signing = (bytes.fromhex(check_digest(plain[name])) for name in ("agreement", "signing"))
-        return HolderKey(plain["name"], agreement, signing)
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise FileFormatError("damaged, or not a holder key") from None
-
-
-class Encryptor:
-    """Encrypts one message to each of several holders, under a key pair that is then forgotten."""
-
-    def __init__(self) -> None:
-        self._secret = require(X25519, "federated").X25519PrivateKey.from_private_bytes(os.urandom(KEY_BYTES))
-
-    @property
-    def public(self) -> str:
-        """What holders need to decrypt, in hexadecimal digits."""
-        return str(self._secret.public_key().public_bytes_raw().hex())
-
-    def encrypt(self, content: bytes, holder: PublicHolder, about: bytes) -> bytes:
-        """Encrypt bytes to a holder; only once for the same ``about``, which is authenticated with them."""
-        module = require(X25519, "federated")
-        try:
-            other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(holder.agreement))
-            key = _agreed(self._secret, other, self.public, holder.agreement, about)
-        except ValueError:  # a point of small order: anybody could agree with it
-            raise InvalidInputError(f"the key of holder {holder.name} is no key: ask for another") from None
-        return bytes(_aes(key).encrypt(FRESH, content, about))
-
-
-def decrypt(content: bytes, sender: str, own: HolderKey, about: bytes) -> bytes:
-    """Decrypt what was encrypted to a holder; anything else is refused."""
+def encrypt(content: bytes, holder: PublicHolder, about: bytes) -> bytes:
+    """Encrypt bytes to a holder by HPKE (RFC 9180), bound to what they are about."""
     module = require(X25519, "federated")
+    try:
+        other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(holder.agreement))
+        return bytes(_suite().encrypt(content, other, info=about))
+    except ValueError:  # a point of small order: anybody could agree with it
+        raise InvalidInputError(f"the key of holder {holder.name} is no key: ask for another") from None
+
+
+def decrypt(content: bytes, own: HolderKey, about: bytes) -> bytes:
+    """Decrypt what was encrypted to a holder; anything else is refused."""
     invalid = require("cryptography.exceptions", "federated").InvalidTag
     try:
-        secret = module.X25519PrivateKey.from_private_bytes(own.agreement)
-        other = module.X25519PublicKey.from_public_bytes(bytes.fromhex(sender))
-        agreement = secret.public_key().public_bytes_raw().hex()
-        key = _agreed(secret, other, sender, agreement, about)
-        return bytes(_aes(key).decrypt(FRESH, content, about))
+        secret = require(X25519, "federated").X25519PrivateKey.from_private_bytes(own.agreement)
+        return bytes(_suite().decrypt(content, secret, info=about))
     except (invalid, ValueError, TypeError):
         raise MessageError("the bytes were changed, or are not for this holder and this sum") from None
 
 
-def _agreed(secret: Any, public: Any, sender: str, holder: str, about: bytes) -> bytes:
-    kdf = require("cryptography.hazmat.primitives.kdf.hkdf", "federated")
-    hashes = require("cryptography.hazmat.primitives.hashes", "federated")
-    info = canonical({"sender": sender, "holder": holder, "about": about.hex()})
-    derive = kdf.HKDF(algorithm=hashes.SHA256(), length=KEY_BYTES, salt=None, info=info)
-    return bytes(derive.derive(secret.exchange(public)))
-
-
-def _aes(key: bytes) -> Any:
-    return require("cryptography.hazmat.primitives.ciphers.aead", "federated").AESGCM(key)
+def _suite() -> Any:
+    hpke = require("cryptography.hazmat.primitives.hpke", "federated")
+    return hpke.Suite(hpke.KEM.X25519, hpke.KDF.HKDF_SHA256, hpke.AEAD.AES_256_GCM)
 
 
 # --- keys that were met -------------------------------------------------------------------------------------

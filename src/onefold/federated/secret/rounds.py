@@ -3,76 +3,118 @@
 A site splits its vector, with its share of the noise, into one share per key holder and encrypts each share
 to its holder. The server carries bytes and can read none of them. The holders first sign one list of sites,
 then add up the shares of the sites on it; any t of their answers give the sum. Everything here is bytes in,
-bytes out, so that any transport can carry it: signed headers of JSON values, each bound to one contract, and
-shares.
+bytes out, so that any transport can carry it: signed records, each bound to one contract, and shares.
 """
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onefold._base.arrays import AnyArray, Integers, Residues
 from onefold._base.files import file_lock, write_whole
-from onefold._base.frames import join_frames, pack_frame, split_frames, unpack_frame
 from onefold._base.optional import require
+from onefold._base.records import ArrayField, Record, record
 from onefold._base.validation import Instance, check_parameter
-from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.messages import check_digest
+from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
+from onefold.federated.messages import Bundle, Digest, Name, digest_of
 from onefold.federated.secret.contract import SumContract
-from onefold.federated.secret.keys import Encryptor, HolderKey, KnownKeys, canonical
+from onefold.federated.secret.keys import MORE_BYTES, HolderKey, KnownKeys, PublicHolder, decrypt, encrypt
 from onefold.federated.secret.noise import draw_shares
-from onefold.federated.secret.shares import MODULUS, combine_shares, expand_seed, new_seed, split_secret
-from onefold.federated.signing import verify
+from onefold.federated.secret.shares import (
+    MODULUS,
+    SEED_BYTES,
+    add_shares,
+    combine_shares,
+    expand_seed,
+    new_seed,
+    split_secret,
+)
+from onefold.federated.signing import canonical, verify
 from onefold.privacy.guarantee import SEEDED, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState
 
-__all__ = ["EncryptedSum", "OpenedSum"]
+__all__ = ["EncryptedSum", "OpenedSum", "SumHolder"]
 
-if TYPE_CHECKING:
-    from onefold.federated.secret.holder import SumHolder
-
-MESSAGE, LIST, ANSWER = "sum message", "sum list", "sum answer"
-SIGNED = {kind: f"onefold {kind} 1\n".encode() for kind in (MESSAGE, LIST, ANSWER)}
 OTHER = "the bytes are about another sum: all must use the same contract"
 LARGEST_HEADER = 2**20
-HEADERS = {
-    MESSAGE: {"kind", "contract", "site", "sender", "parts", "seeded", "signature"},
-    LIST: {"kind", "contract", "list", "holder", "signature"},
-    ANSWER: {"kind", "contract", "list", "sites", "seeded", "sum", "holder", "signature"},
-}
 
 
-def digest_of(content: bytes) -> str:
-    """SHA-256 sum of bytes."""
-    return hashlib.sha256(content).hexdigest()
+class _Signed(Record):
+    """What a site or holder says about one contract, signed as a whole."""
+
+    error = MessageError
+    contract: Digest
+    signature: str
+
+    @property
+    def signed_bytes(self) -> bytes:
+        """What the signature is about: everything else, with its kind."""
+        return replace(self, signature="").to_bytes()  # type: ignore[type-var]  # subclasses are records
+
+    def by(self, key: HolderKey | None) -> Self:
+        """Return it with the signature of a key; without one if there is no key."""
+        return self if key is None else replace(self, signature=key.sign(self.signed_bytes))  # type: ignore[type-var]
+
+    def is_by(self, key: PublicHolder) -> bool:
+        """Return whether it was signed with a key."""
+        return verify(key.signing, self.signature, self.signed_bytes)
+
+    @classmethod
+    def about(cls, content: bytes, contract: SumContract) -> Self:
+        """Read one; refuse one about another contract."""
+        found = cls.from_bytes(content, LARGEST_HEADER + 200 * len(contract.sites))
+        if found.contract != contract.digest:
+            raise MessageError(OTHER)
+        return found
 
 
-def signed_bytes(header: Mapping[str, Any]) -> bytes:
-    """What a signature is about: everything else in a header."""
-    return SIGNED[header["kind"]] + canonical({k: v for k, v in header.items() if k != "signature"})
+@record
+class SumHeader(_Signed, kind="sum message"):
+    """Head of a site's message: the digests of its encrypted shares, one for each holder."""
+
+    contract: Digest
+    site: Name
+    parts: tuple[Digest, ...]
+    seeded: bool
+    signature: str = ""
+
+    def check(self, contract: SumContract) -> None:
+        """Refuse a message that is not what it says."""
+        if self.site not in contract.sites:
+            raise MessageError("a message is from a site that is not in the contract")
+        if len(self.parts) != len(contract.holders):
+            raise MessageError(f"the message of site {self.site} is damaged")
+        if contract.site_keys and not self.is_by(contract.site_keys[contract.place(self.site)]):
+            raise MessageError(f"the message of site {self.site} is not signed by it")
 
 
-def signed_header(kind: str, contract: SumContract, key: HolderKey | None, **fields: Any) -> bytes:
-    """Write a header about a contract, signed as a whole if there is a key."""
-    header = {"kind": kind, "contract": contract.digest, **fields}
-    signature = "" if key is None else key.sign(signed_bytes(header))
-    return pack_frame({**header, "signature": signature}, {})
+@record
+class SumList(_Signed, kind="sum list"):
+    """That a holder adds up the messages of one list of sites, and of no other."""
+
+    contract: Digest
+    list: Digest
+    holder: Name
+    signature: str = ""
 
 
-def read_header(content: bytes, kind: str, contract: SumContract) -> dict[str, Any]:
-    """Read the header of a message of a kind; refuse one about another contract."""
-    header, arrays = unpack_frame(content, LARGEST_HEADER + 200 * len(contract.sites))
-    if arrays or header.get("kind") != kind or set(header) != HEADERS[kind]:
-        raise MessageError(f"these bytes are not a {kind}")
-    if header["contract"] != contract.digest:
-        raise MessageError(OTHER)
-    return header
+@record
+class SumAnswer(_Signed, kind="sum answer"):
+    """The sum of what a holder got from the sites on the list."""
+
+    contract: Digest
+    list: Digest
+    sites: tuple[Name, ...]
+    seeded: bool
+    holder: Name
+    shares: Annotated[NDArray[Any], ArrayField("u", (1,))] = field(repr=False)
+    signature: str = ""
 
 
 def list_digest(contract: SumContract, listed: Mapping[str, str]) -> str:
@@ -85,29 +127,12 @@ def about_share(contract: SumContract, site: str, holder: str) -> bytes:
     return canonical({"contract": contract.digest, "site": site, "holder": holder})
 
 
-def residues(content: bytes) -> Residues:
+def residues(content: bytes | NDArray[Any]) -> Residues:
     """Read a share from bytes; refuse what is no share."""
     found = np.frombuffer(content, dtype="<u8").astype(np.uint64)
     if found.size and int(found.max()) >= MODULUS:
         raise MessageError("a share is no number of the field: the sender did not follow the protocol")
     return found
-
-
-def check_message(contract: SumContract, header: Mapping[str, Any]) -> str:
-    """Return the site that a message is from; refuse one that is not what it says."""
-    site, parts, n_parts = header["site"], header["parts"], len(contract.holders)
-    if site not in contract.sites:
-        raise MessageError("a message is from a site that is not in the contract")
-    check_digest(header["sender"])
-    if not isinstance(parts, list) or len(parts) != n_parts or type(header["seeded"]) is not bool:
-        raise MessageError(f"the message of site {site} is damaged")
-    for part in parts:
-        check_digest(part)
-    if contract.site_keys:
-        key = contract.site_keys[contract.place(site)]
-        if not verify(key.signing, header["signature"], signed_bytes(header)):
-            raise MessageError(f"the message of site {site} is not signed by it")
-    return str(site)
 
 
 def check_enough(contract: SumContract, n_sites: int) -> None:
@@ -187,10 +212,10 @@ class EncryptedSum:
 
     *Guarantees.* ``guarantee`` holds for everyone who sees the opened sum, if the conditions that it prints
     are true. Fewer than t holders, the server and the network see random numbers and ciphertexts; that rests
-    on X25519, AES-256 and SHA-256. The proof is in ``docs/proofs/encrypted-sum.md``. t holders that collude,
-    with the server or without it, see each site's vector, which has only its own share of the noise. A site
-    that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the sum as
-    well as the querier.
+    on HPKE with X25519, AES-256 and SHA-256. The proof is in ``docs/proofs/encrypted-sum.md``. t holders that
+    collude, with the server or without it, see each site's vector, which has only its own share of the noise.
+    A site that lies can spoil the sum; no encryption prevents that. Whoever carries the answers can open the
+    sum as well as the querier.
 
     With noise no site can leave an opened sum: another round is another release, and is charged as one.
 
@@ -303,17 +328,16 @@ class EncryptedSum:
         return found
 
     def _message(self, site: str, plain: Integers, key: HolderKey | None, seeded: bool) -> bytes:
-        contract, encryptor = self.contract, Encryptor()
+        contract = self.contract
         seeds = [new_seed() for _ in range(contract.threshold - 1)]
         others = split_secret(plain, [expand_seed(seed, len(plain)) for seed in seeds], len(contract.holders))
         contents = [*seeds, *(share.astype("<u8", copy=False).tobytes() for share in others)]
         parts = [
-            encryptor.encrypt(content, holder, about_share(contract, site, holder.name))
+            encrypt(content, holder, about_share(contract, site, holder.name))
             for content, holder in zip(contents, contract.holders, strict=True)
         ]
-        digests = [digest_of(part) for part in parts]
-        about = {"site": site, "sender": encryptor.public, "parts": digests, "seeded": seeded}
-        return join_frames([signed_header(MESSAGE, contract, key, **about), *parts])
+        header = SumHeader(contract.digest, site, tuple(map(digest_of, parts)), seeded).by(key)
+        return Bundle((header.to_bytes(), *parts)).to_bytes()
 
     # --- the server -----------------------------------------------------------------------------------------
 
@@ -340,7 +364,7 @@ class EncryptedSum:
                 continue
             seen[site] = first
             for envelopes, part in zip(found.values(), parts, strict=True):
-                envelopes.append(join_frames([first, part]))
+                envelopes.append(Bundle((first, part)).to_bytes())
         check_enough(self.contract, len(seen))
         return found
 
@@ -372,11 +396,11 @@ class EncryptedSum:
         tuple of (str, str)
             Name of the holder, and digest of the list.
         """
-        header = read_header(signed, LIST, self.contract)
-        holder = self.contract.holders[self.contract.number(header["holder"]) - 1]
-        if not verify(holder.signing, header["signature"], signed_bytes(header)):
+        header = SumList.about(signed, self.contract)
+        holder = self.contract.holders[self.contract.number(header.holder) - 1]
+        if not header.is_by(holder):
             raise MessageError(f"the list of holder {holder.name} is not signed by it")
-        return holder.name, str(header["list"])
+        return holder.name, header.list
 
     def holder_of(self, answer: bytes) -> str:
         """Return the holder that an answer is from; one of another sum, or a damaged one, is refused.
@@ -393,14 +417,14 @@ class EncryptedSum:
         """
         return self.contract.holders[self._read_answer(answer)[0] - 1].name
 
-    def _read_message(self, message: bytes) -> tuple[str, bytes, list[bytes]]:
+    def _read_message(self, message: bytes) -> tuple[str, bytes, tuple[bytes, ...]]:
         """Return the site, the header and the parts of a whole message."""
-        first, *parts = split_frames(message) or [b""]
-        header = read_header(first, MESSAGE, self.contract)
-        site = check_message(self.contract, header)
-        if [digest_of(part) for part in parts] != header["parts"]:
-            raise MessageError(f"the message of site {site} is damaged")
-        return site, first, parts
+        first, *parts = Bundle.from_bytes(message).parts or (b"",)
+        header = SumHeader.about(first, self.contract)
+        header.check(self.contract)
+        if tuple(map(digest_of, parts)) != header.parts:
+            raise MessageError(f"the message of site {header.site} is damaged")
+        return header.site, first, tuple(parts)
 
     # --- the querier ----------------------------------------------------------------------------------------
 
@@ -441,26 +465,20 @@ class EncryptedSum:
 
     def _read_answer(self, answer: bytes) -> tuple[int, Residues, tuple[str, tuple[str, ...], bool]]:
         contract = self.contract
-        frames = split_frames(answer)
-        if len(frames) != 2:
-            raise MessageError(f"these bytes are not a {ANSWER}")
-        header = read_header(frames[0], ANSWER, contract)
-        holder, sites = header["holder"], header["sites"]
+        found = SumAnswer.from_bytes(answer, LARGEST_HEADER + 8 * contract.length + 200 * len(contract.sites))
+        if found.contract != contract.digest:
+            raise MessageError(OTHER)
         names = [each.name for each in contract.holders]
-        if holder not in names:
+        if found.holder not in names:
             raise MessageError("an answer is from a holder that is not in the contract")
-        if not verify(
-            contract.holders[names.index(holder)].signing, header["signature"], signed_bytes(header)
-        ):
-            raise MessageError(f"the answer of holder {holder} is not signed by it")
-        if digest_of(frames[1]) != header["sum"] or len(frames[1]) != 8 * contract.length:
-            raise MessageError(f"the answer of holder {holder} is damaged")
-        listed = isinstance(sites, list) and all(site in contract.sites for site in sites)
-        if not listed or len(set(sites)) < len(sites) or type(header["seeded"]) is not bool:
-            raise MessageError(f"the answer of holder {holder} is damaged")
-        check_enough(self.contract, len(sites))
-        about = (check_digest(header["list"]), tuple(sites), header["seeded"])
-        return names.index(holder) + 1, residues(frames[1]), about
+        number = names.index(found.holder)
+        if not found.is_by(contract.holders[number]):
+            raise MessageError(f"the answer of holder {found.holder} is not signed by it")
+        listed = set(found.sites) <= set(contract.sites) and len(set(found.sites)) == len(found.sites)
+        if not listed or found.shares.dtype != np.uint64 or len(found.shares) != contract.length:
+            raise MessageError(f"the answer of holder {found.holder} is damaged")
+        check_enough(contract, len(found.sites))
+        return number + 1, residues(found.shares.astype("<u8")), (found.list, found.sites, found.seeded)
 
     def _check_consistent(self, shares: Mapping[int, Residues]) -> None:
         """Refuse answers that are not on one polynomial; name the one that does not fit, if it is clear."""
@@ -509,3 +527,215 @@ def _fit(shares: Mapping[int, Residues], threshold: int) -> bool:
         np.array_equal(combine_shares(known, at=point), shares[point].astype(np.int64))
         for point in points[threshold:]
     )
+
+
+# --- a key holder -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _List:
+    """A list of sites with the sum of what they sent to one holder."""
+
+    digest: str
+    sites: tuple[str, ...]
+    seeded: bool
+    shares: Residues = field(repr=False)
+
+
+@record
+class Remembered(Record, kind="signed list of a round"):
+    """The one list that a holder has signed in a round."""
+
+    contract: Digest
+    list: Digest
+
+
+class SumHolder:
+    """A key holder: signs one list of sites per round, and adds up the shares of exactly these sites.
+
+    What was signed is written to a file before the signature leaves. A second, different list of the same
+    round is refused for ever; the same list gives the same bytes.
+
+    Parameters
+    ----------
+    total : EncryptedSum
+        The sum.
+    key : HolderKey
+        The secret key of this holder.
+    folder : str or os.PathLike
+        Folder in which this holder remembers its rounds. It must outlive the process.
+
+    Attributes
+    ----------
+    name : str
+        Name of the holder.
+
+    See Also
+    --------
+    EncryptedSum : The other roles.
+
+    Examples
+    --------
+    >>> holder = SumHolder(total, key, "/var/lib/onefold")  # doctest: +SKIP
+    >>> signature = holder.sign(routed[holder.name])  # doctest: +SKIP
+    >>> answer = holder.answer(routed[holder.name], signatures)  # doctest: +SKIP
+    """
+
+    def __init__(self, total: EncryptedSum, key: HolderKey, folder: str | os.PathLike[str]) -> None:
+        check_parameter("total", total, Instance(EncryptedSum, "an EncryptedSum"))
+        check_parameter("key", key, Instance(HolderKey, "a HolderKey"))
+        self.name = key.name
+        self._key, self._total, self._contract = key, total, total.contract
+        self._number = self._contract.number(key.name)
+        self._known = KnownKeys(folder, key.name, key)
+        self._known.check(self._contract)
+        self._memory = Path(folder) / self._contract.file(key.name, "round")
+
+    def problems(self, envelopes: Iterable[bytes]) -> dict[str, str]:
+        """Tell which sites' messages cannot be used, without signing anything.
+
+        A list on which one holder cannot agree is lost, since the others have signed it: ask all holders
+        first.
+
+        Parameters
+        ----------
+        envelopes : iterable of bytes
+            What :meth:`EncryptedSum.route` has for this holder.
+
+        Returns
+        -------
+        dict of str to str
+            Sites and what is wrong with their messages; empty if all is well.
+        """
+        found = {}
+        for envelope in envelopes:
+            first, part = self._parts(envelope)
+            header = self._header(first)
+            try:
+                self._share(header, part)
+            except MessageError as error:
+                found[header.site] = str(error)
+        return found
+
+    def sign(self, envelopes: Iterable[bytes]) -> bytes:
+        """Sign the list of sites whose messages these are, unless another one was signed in this round.
+
+        Parameters
+        ----------
+        envelopes : iterable of bytes
+            What :meth:`EncryptedSum.route` has for this holder.
+
+        Returns
+        -------
+        bytes
+            The signed list, for all other holders.
+        """
+        self._known.keep(self._contract)
+        listed = self._added(envelopes)
+        with file_lock(self._memory):
+            known = self._remembered()
+            if known is None:
+                Remembered(self._contract.digest, listed.digest).save(self._memory)
+            elif known != listed.digest:
+                raise MessageError(
+                    "another list of sites was signed in this round, and only that one is ever answered: "
+                    "begin a new round"
+                )
+        return SumList(self._contract.digest, listed.digest, self.name).by(self._key).to_bytes()
+
+    def answer(self, envelopes: Iterable[bytes], signatures: Iterable[bytes]) -> bytes:
+        """Return the sum of the shares of the sites on the list that t holders have signed.
+
+        Parameters
+        ----------
+        envelopes : iterable of bytes
+            What :meth:`EncryptedSum.route` has for this holder.
+        signatures : iterable of bytes
+            What :meth:`sign` returned at the holders.
+
+        Returns
+        -------
+        bytes
+            The answer, for the querier.
+        """
+        listed = self._added(envelopes)
+        with file_lock(self._memory):
+            if self._remembered() != listed.digest:
+                raise MessageError(
+                    "this holder has not signed this list of sites: it answers only what it signed"
+                )
+        signers = {self._signer(signature, listed.digest) for signature in signatures} - {None}
+        if len(signers) < self._contract.threshold:
+            raise MessageError(
+                f"{len(signers)} holders have signed this list of sites, and "
+                f"{self._contract.threshold} are needed: wait for the others, or begin a new round"
+            )
+        about = (self._contract.digest, listed.digest, listed.sites, listed.seeded, self.name)
+        return SumAnswer(*about, listed.shares).by(self._key).to_bytes()
+
+    def _remembered(self) -> str | None:
+        """The list that was signed in this round."""
+        if not self._memory.is_file():
+            return None
+        try:
+            kept = Remembered.load(self._memory)
+        except InvalidInputError:
+            raise FileFormatError("the file of this round is damaged: nothing is signed any more") from None
+        if kept.contract != self._contract.digest:
+            raise MessageError("this round had another contract: a round has one; begin a new round")
+        return kept.list
+
+    def _signer(self, signature: bytes, digest: str) -> str | None:
+        """The holder that has signed this list; None if the bytes are anything else."""
+        try:
+            holder, listed = self._total.signed_list(signature)
+        except InvalidInputError:
+            return None
+        return holder if listed == digest else None
+
+    def _added(self, envelopes: Iterable[bytes]) -> _List:
+        """Decrypt what all sites sent and add it up; refuse too few sites, or one that comes twice."""
+        listed: dict[str, str] = {}
+        shares: Residues | None = None  # a contract of a few bytes may be of very many numbers
+        seeded = False
+        for envelope in envelopes:
+            first, part = self._parts(envelope)
+            header = self._header(first)
+            if header.site in listed:
+                raise MessageError(f"site {header.site} is in the list twice")
+            listed[header.site] = digest_of(first)
+            share = self._share(header, part)
+            shares = share if shares is None else add_shares(shares, share)
+            seeded |= header.seeded
+        check_enough(self._contract, len(listed))
+        assert shares is not None  # of one site at least
+        return _List(list_digest(self._contract, listed), tuple(sorted(listed)), seeded, shares)
+
+    def _parts(self, envelope: bytes) -> tuple[bytes, bytes]:
+        parts = Bundle.from_bytes(envelope).parts
+        if len(parts) != 2:
+            raise MessageError(
+                "a site dropped out half-way: its part for this holder is missing; leave it out"
+            )
+        return parts[0], parts[1]
+
+    def _header(self, first: bytes) -> SumHeader:
+        header = SumHeader.about(first, self._contract)
+        header.check(self._contract)
+        return header
+
+    def _share(self, header: SumHeader, part: bytes) -> Residues:
+        """Decrypt what a site sent to this holder."""
+        site, contract = header.site, self._contract
+        if digest_of(part) != header.parts[self._number - 1]:
+            raise MessageError(
+                f"the part of site {site} for this holder is missing or was changed: leave it out"
+            )
+        seed = self._number < contract.threshold
+        if len(part) != MORE_BYTES + (SEED_BYTES if seed else 8 * contract.length):
+            raise MessageError(f"site {site}: its share has the wrong length; leave it out")
+        try:
+            content = decrypt(part, self._key, about_share(contract, site, self.name))
+        except MessageError as error:
+            raise MessageError(f"site {site}: {error}; leave it out") from None
+        return expand_seed(content, contract.length) if seed else residues(content)

@@ -5,7 +5,6 @@ before anybody looks at a row. Files of contracts hold both: what is summed, and
 """
 
 import copy
-import hashlib
 import json
 import math
 import os
@@ -23,11 +22,12 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
 from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
+from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import SumContract, SumParties
-from onefold.federated.secret.keys import canonical
 from onefold.federated.secret.noise import SumBlock
 from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
 from onefold.federated.secret.statistics import LARGER, STEPS, MomentSum, TableSum, excess_of
+from onefold.federated.signing import canonical
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds
@@ -69,7 +69,7 @@ class _AtOnce(_Summed):
             for part in (*self._rounds.first_parts, *self._rounds.second_parts)
         ]
         told = canonical({"what": "moments", "schema": schema.digest, "rows": about})
-        digest = hashlib.sha256(told).hexdigest()
+        digest = digest_of(told)
         self.contract = parties.contract(round_id, blocks, promise=rounds.promise, agreement=digest)
 
     def rows(self, table: Any) -> tuple[Any, Any, Any]:

@@ -5,7 +5,6 @@ follows from sums that are opened as a whole: the noise is that of a single rele
 part.
 """
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,10 +19,11 @@ from onefold._base.validation import Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableCounts
 from onefold.fabrication.counts import RAW
+from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import NO_NOISE, SumContract, SumParties
-from onefold.federated.secret.keys import canonical
 from onefold.federated.secret.noise import SPARE, SumBlock
 from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
+from onefold.federated.signing import canonical
 from onefold.privacy import PrivateMoments
 from onefold.privacy.moments import MomentPart, MomentRounds
 from onefold.tables import Schema
@@ -117,14 +117,14 @@ class MomentSum:
             SumBlock(part.name, part.length, self._largest, part.sigma * LARGER, part.change, part.triangle)
             for part in parts
         ]
-        told = canonical({**self._agreement, "before": hashlib.sha256(before).hexdigest()})
+        told = canonical({**self._agreement, "before": digest_of(before)})
         return parties.contract(
             f"{self._id}-{number}",
             blocks,
             promise=self._rounds.promise,
             noise=self._noise,
             earlier_mu=earlier,
-            agreement=hashlib.sha256(told).hexdigest(),
+            agreement=digest_of(told),
         )
 
     def first_vector(self, X: ArrayLike, y: ArrayLike, person: Any = None) -> Integers:
@@ -254,7 +254,7 @@ def _given_points(moments: PrivateMoments) -> dict[str, str]:
     """Digests of a public centre and whitening: vectors about others must not be added up unnoticed."""
     given = {"centre": moments.centre, "whitening": moments.whitening}
     return {
-        name: hashlib.sha256(np.asarray(value, dtype="<f8").tobytes()).hexdigest()
+        name: digest_of(np.asarray(value, dtype="<f8").tobytes())
         for name, value in given.items()
         if value is not None and not isinstance(value, str)
     }
@@ -333,7 +333,7 @@ class TableSum:
                 blocks,
                 promise=promise,
                 noise=noise,
-                agreement=hashlib.sha256(canonical(told)).hexdigest(),
+                agreement=digest_of(canonical(told)),
             )
         )
 

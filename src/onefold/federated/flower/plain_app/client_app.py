@@ -13,7 +13,7 @@ from flwr.clientapp import ClientApp
 from onefold.exceptions import OnefoldError, QueryRefused
 from onefold.federated.guard import QueryGuard
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Failure, FailureCode, Query, from_bytes, to_bytes
+from onefold.federated.messages import Failure, FailureCode, Query, from_bytes
 
 __all__ = ["app"]
 
@@ -66,5 +66,5 @@ def _model_path(context: Context) -> Path:
 
 
 def _reply(content: Any, message: Message) -> Message:
-    record = ConfigRecord({"bytes": to_bytes(content)})
+    record = ConfigRecord({"bytes": content.to_bytes()})
     return Message(RecordDict({"message": record}), reply_to=message)

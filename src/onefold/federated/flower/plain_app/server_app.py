@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from onefold._base.files import output_file
 from onefold.exceptions import OnefoldError
-from onefold.federated.messages import Answers, Failure, Profile, Query, from_bytes, to_bytes
+from onefold.federated.messages import Answers, Failure, Profile, Query, from_bytes
 from onefold.federated.server import GlobalClassifier
 
 __all__ = ["app", "ask"]
@@ -70,7 +70,7 @@ def _wait_for_nodes(grid: Grid, at_least: int, timeout: float) -> list[int]:
 
 def _exchange(grid: Grid, nodes: Iterable[int], kind: str, content: Any, timeout: float) -> dict[int, Any]:
     """Send the same to some nodes; what each of them replied, without those that failed or are late."""
-    record = ConfigRecord({} if content is None else {"bytes": to_bytes(content)})
+    record = ConfigRecord({} if content is None else {"bytes": content.to_bytes()})
     envelopes = [
         Message(RecordDict({"message": record}), dst_node_id=node, message_type=kind) for node in nodes
     ]
