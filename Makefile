@@ -39,8 +39,11 @@ tutorials: $(VENV)/.all-ready ## run every block of every tutorial, each page in
 test: $(VENV)/.all-ready ## the fast tests: everything but what is marked merge or nightly; ARGS is handed to pytest
 	$(PYTEST) $(WORKERS) -m "not merge and not nightly" $(ARGS)
 
+# Tests marked merge wait for other processes, so that one worker more than there are cores has work. Only files
+# with such tests are read. Exact tests have their turn under each kernel.
+MERGED = $(shell grep -rlE 'mark\.merge|import.*later' tests --include='test_*.py')
 merge: $(VENV)/.all-ready ## what a change must pass besides: tests marked merge, exact tests under two kernels, a fixed search of files
-	$(PYTEST) $(WORKERS) -m "merge and not nightly" $(ARGS)
+	$(PYTEST) --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m "merge and not nightly and not exact" $(ARGS) $(MERGED)
 	$(MAKE) exact
 	$(MAKE) fuzz RUNS=300
 

@@ -487,7 +487,8 @@ NO_RELEASE = {
     "privacy/mechanisms/fisher.py:BoundedFisherNoise._draw": "float noise, whose guarantee is void",
     "fabrication/moment_fabricator.py:MomentFabricator.sample_table": "rows of released moments",
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
-    "federated/secret/holder.py": "adds shares, and has the name of something that draws",
+    "federated/secret/rounds.py:SumHolder.answer": "adds shares, and has the name of something that draws",
+    "federated/secret/rounds.py:SumHolder.sign": "adds shares, and has the name of something that draws",
 }
 # Hand the file of the account on; tests/attacks/test_web_pages.py looks at what is in it.
 HANDED_ON = {"serve/app.py:create_app", "serve/app.py:serve", "serve/tables.py:make"}

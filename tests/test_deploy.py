@@ -95,7 +95,7 @@ def test_the_trial_refuses_a_folder_with_something_in_it(tmp_path: Path) -> None
     assert "not empty" in run.stderr
 
 
-@pytest.mark.merge
+@pytest.mark.nightly  # tests/test_tutorials.py starts a federation by the same commands
 def test_the_trial_starts_a_federation_and_asks_it(tmp_path: Path) -> None:
     """All steps but the installation, which needs the network and minutes."""
     pytest.importorskip("flwr")

@@ -20,7 +20,7 @@ import pytest
 from onefold import KAHM, FoldingClassifier, io
 from onefold._base.archive import kind_of
 from onefold._base.foreign import claimed, parse_json
-from onefold._base.frames import LENGTH_BYTES, MAGIC, pack_frame, unpack_frame
+from onefold._base.records import pack
 from onefold.exceptions import (
     FileFormatError,
     InvalidInputError,
@@ -29,12 +29,13 @@ from onefold.exceptions import (
     OnefoldWarning,
     QueryRefused,
 )
+from onefold.federated.messages import from_bytes
 from onefold.io._files import _OTHERS, HOMES
 from onefold.privacy import Event, Guarantee
 from onefold.tables import Schema, read_table
 from reference.foreign import Format, formats
 from reference.forging import forged, npy
-from reference.hostile import damaged, deep, forgeries, repaired, zipped
+from reference.hostile import damaged, deep, forgeries, record_of, zipped
 
 ESCAPE = "\x1b[31mred\x1b[0m\u202e\n"
 X = np.random.default_rng(0).random((20, 3))
@@ -105,10 +106,9 @@ def test_deep_json_is_refused_by_every_reader(depth, tmp_path):
     (tmp_path / "schema.json").write_bytes(deep(text, depth))
     with pytest.raises(InvalidInputError):
         Schema.load(tmp_path / "schema.json")
-    header = b'{"header": ' + nested + b', "arrays": []}'
-    frame = MAGIC + len(header).to_bytes(LENGTH_BYTES, "little") + header
+    header = f'{{"kind": "query", "version": 1, "fields": {nested.decode()}}}'
     with pytest.raises(MessageError):
-        unpack_frame(repaired(frame + bytes(32)), 10**6)
+        from_bytes(record_of(header, {}))
 
 
 def test_json_of_the_depth_that_is_written_is_read():
@@ -208,10 +208,12 @@ def test_kind_and_format_of_a_foreign_file_are_not_repeated_at_length():
         assert len(said) < 300
 
 
-def test_frame_of_rows_without_columns_is_refused():
-    frame = pack_frame({}, {"rows": np.empty((2**40, 0))})
+def test_message_of_rows_without_columns_is_refused():
+    message = pack(
+        "query", 1, {"id": "q", "features": {"array": "features"}}, {"features": np.empty((2**40, 0))}
+    )
     with pytest.raises(MessageError, match="do not fit"):
-        unpack_frame(frame, 1000)
+        from_bytes(message)
 
 
 @pytest.mark.parametrize("value", [True, 1.0, "1", None, -1, 6, 10**30])

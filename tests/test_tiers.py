@@ -29,7 +29,7 @@ def test_a_dear_test_fails_without_a_mark_and_passes_with_one(pytester: pytest.P
         import sys
         sys.path.insert(0, {str(Path(__file__).parents[1])!r})
         from tests import tiers
-        tiers.yardstick = lambda: tiers.YARDSTICK / 100
+        tiers.yardstick = lambda: tiers.YARDSTICK / 20
         def pytest_configure(config):
             config.addinivalue_line("markers", "merge: ")
             config.pluginmanager.register(tiers.Prices(config))
@@ -47,7 +47,7 @@ def test_a_dear_test_fails_without_a_mark_and_passes_with_one(pytester: pytest.P
 
         def test_cheap(): pass
         def test_dear(): burn(0.2)
-        def test_dearer_than_it_should_be(): burn(0.02)
+        def test_dearer_than_it_should_be(): burn(0.1)  # the system counts in hundredths
         @pytest.mark.merge
         def test_marked(): burn(0.2)
         """
@@ -55,3 +55,15 @@ def test_a_dear_test_fails_without_a_mark_and_passes_with_one(pytester: pytest.P
     result = pytester.runpytest_inprocess("-p", "no:randomly", "-p", "no:xdist")
     result.assert_outcomes(passed=3, failed=1)
     result.stdout.fnmatch_lines(["*test_dear*", "DEAR*test_dearer_than_it_should_be*", "processor time: *"])
+
+
+def test_tests_are_marked_merge_where_make_looks_for_them() -> None:
+    """``make merge`` reads only files in which a mark, or the one helper that sets it, is written."""
+    tests = Path(__file__).parent
+    marking = {
+        path.relative_to(tests).as_posix()
+        for path in tests.rglob("*.py")
+        if not path.name.startswith("test_") and "mark.merge" in path.read_text(encoding="utf-8")
+    }
+    assert marking == {"tiers.py"}
+    assert "def later" in (tests / "tiers.py").read_text(encoding="utf-8").split("mark.merge")[0]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 TIERS = ("merge", "nightly")
 WARN, FAIL = 1.0, 3.0  # seconds of a machine on which the yardstick takes YARDSTICK
@@ -125,6 +126,11 @@ def thinned(*axes: Iterable[Any]) -> list[Any]:
         )
         for places in itertools.product(*(range(len(axis)) for axis in values))
     ]
+
+
+def examples(fast: int, night: int) -> int:
+    """How many random examples a test takes: few that are always the same, more where new ones are sought."""
+    return night if settings.get_current_profile_name() == "search" else fast
 
 
 def first_of(kind: Callable[[Any], Any]) -> Callable[[Any], bool]:

@@ -37,7 +37,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_encrypted_answers_equal_the_simulated_circuit_and_plain_minima(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,7 +115,7 @@ def test_the_verdict_is_paired_and_takes_the_strongest_rival() -> None:
     assert error == pytest.approx(0.5)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_the_comparison_runs_without_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--quick", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

@@ -50,7 +50,7 @@ def test_robustness_experiment_resumes_finished_pieces(data_dir: Path, capsys, m
     assert run(robustness, data_dir, capsys)["values"] == values
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_private_experiment_lists_every_setting(data_dir: Path, capsys) -> None:
     pytest.importorskip("dp_accounting")
     found = run(private, data_dir, capsys, "--epsilons", "0.1", "8")

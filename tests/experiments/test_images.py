@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from experiments.privacy import fashion, images
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_experiment_on_images_runs_on_small_data(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

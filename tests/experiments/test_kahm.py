@@ -71,7 +71,7 @@ def test_grocery_methods_can_be_chosen_and_resumed(data_dir: Path, capsys, monke
     assert run(grocery, capsys, *arguments)["values"] == found["values"]
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_the_other_models_learn_digits() -> None:
     X, y = load_digits(return_X_y=True)
     X = 2 * X / 16 - 1

@@ -42,7 +42,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_digits_experiment_runs_and_resumes(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--tables", "2", "--methods", "moments", "--seeds", "1"]
     arguments += ["--data-dir", str(data_dir), "--resume", str(data_dir / "journal")]
@@ -63,7 +63,7 @@ def test_documented_strategy_runs_on_rows_of_another_width(data_dir, capsys) -> 
     assert values["mnist-usps documented epsilon 0.1 labels 100, target alone"] > 0.5
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_several_sources_are_measured_beside_one_and_none(data_dir, capsys) -> None:
     arguments = ["--quick", "--json", "--settings", "photographs", "--labels", "3"]
     assert sources.main([*arguments, "--data-dir", str(data_dir)]) == 0
@@ -76,7 +76,7 @@ def test_equal_methods_share_a_place() -> None:
     assert ranks.places({"a": 0.9, "b": 0.8, "c": 0.9, "d": 0.7}) == {"a": 0, "c": 0, "b": 1, "d": 2}
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_office_experiment_runs_on_small_data(data_dir, capsys) -> None:
     assert office.main(["--quick", "--json", "--data-dir", str(data_dir)]) == 0
     values = json.loads(capsys.readouterr().out)["values"]
@@ -124,7 +124,7 @@ def test_accuracies_of_three_experts_are_reported_separately() -> None:
     assert measuring.transfer(source, "default", X, seen, X, y)["together"] > 0.9
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_nonparametric_experiment_runs_on_moved_negatives(capsys) -> None:
     assert nonparametric.main(["--quick", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)["values"]

@@ -17,7 +17,7 @@ def test_forecast_is_compared_with_what_is_measured(capsys: pytest.CaptureFixtur
     assert centred > origin - 0.05
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_typical_values_make_private_moments_of_three_small_sites_useful(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

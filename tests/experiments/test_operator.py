@@ -58,7 +58,7 @@ def run(module, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_newsgroups_experiment_compares_folding_with_gradient_heads(data_dir: Path, capsys) -> None:
     found = run(newsgroups, capsys, "--data-dir", str(data_dir), "--alphas", "1")
     rows = {
@@ -74,7 +74,7 @@ def test_newsgroups_experiment_compares_folding_with_gradient_heads(data_dir: Pa
     assert head["join up MB"] == head["join down MB"] == 650 * 4 * 10 * head["rounds"] / 1e6
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_long_tail_experiment_runs_on_small_data(data_dir: Path, capsys) -> None:
     values = run(long_tail, capsys, "--data-dir", str(data_dir))["values"]
     assert {f"rho=10 {measure} batch=20" for measure in folding.MEASURES} <= set(values)
@@ -82,14 +82,14 @@ def test_long_tail_experiment_runs_on_small_data(data_dir: Path, capsys) -> None
     assert all(0.3 < value <= 1.0 for name, value in values.items() if "batch=" in name)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_german_news_experiment_runs_with_joined_embeddings(data_dir: Path, capsys) -> None:
     found = run(german_news, capsys, "--data-dir", str(data_dir))
     assert len(found["tables"]) == 6
     assert {"alpha=2 both rms", "alpha=2 n-grams rms", "alpha=0.5 sentence max"} <= set(found["values"])
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_private_sites_experiment_states_its_guarantee(data_dir: Path, capsys) -> None:
     found = run(private, capsys, "--data-dir", str(data_dir), "--sources", "newsgroups")
     (table,) = found["tables"]
@@ -99,7 +99,7 @@ def test_private_sites_experiment_states_its_guarantee(data_dir: Path, capsys) -
     assert found["values"]["newsgroups epsilon=8 noise"] > found["values"]["newsgroups epsilon=1 noise"]
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_mnist_experiment_runs_over_sites_and_resumes(data_dir: Path, capsys, tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     arguments = ["--data-dir", str(data_dir), "--resume", str(journal)]
@@ -111,7 +111,7 @@ def test_mnist_experiment_runs_over_sites_and_resumes(data_dir: Path, capsys, tm
     assert len(journal.read_text().splitlines()) == n_lines  # nothing was done twice
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_liars_experiment_compares_the_rules(capsys) -> None:
     """The whole table is in the documentation; here one pair of liars and one partition of each kind."""
     found = run(liars, capsys)["values"]

@@ -67,7 +67,7 @@ def run(data_dir: Path, capsys, *arguments: str) -> dict:
     return json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_private_tables_state_their_guarantee_and_resume(data_dir, capsys, monkeypatch) -> None:
     found = run(data_dir, capsys)
     assert len(found["tables"]) == len(SOURCES)
@@ -122,7 +122,7 @@ def test_private_rows_of_the_experiment_are_those_of_private_classifier(method: 
     assert SEEDED in model.guarantee_.voided_by
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_given_and_found_clusters_give_the_same_classifier() -> None:
     """Where the clusters are those the wide machine finds itself, so are the distances."""
     setting = Setting("digits", 4.0, 5, "noisy-raw-clusters", 3)

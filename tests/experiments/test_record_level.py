@@ -29,7 +29,7 @@ def data_dir(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_record_level_experiment_runs_on_small_data(
     data_dir: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,7 +40,7 @@ def test_record_level_experiment_runs_on_small_data(
     assert values["mnist moments 8.0"] > values["mnist noise on pixels, calibrated for the image 8.0"] + 0.2
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_table_of_small_epsilons_runs_on_small_data(
     data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -296,7 +296,7 @@ def test_without_a_command_the_experiments_are_listed(capsys, tmp_path: Path) ->
     assert commands.scripts(tmp_path) == ["kahm/digits"]
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_run_remembers_what_is_finished(tmp_path: Path, capfd) -> None:
     arguments = ["run", "release/toy", "--quick", "--resume", str(tmp_path / "kept")]
     assert commands.main(arguments) == 0

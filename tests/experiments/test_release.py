@@ -53,7 +53,7 @@ def small_adult(folder: Path) -> None:
     np.savez(folder / "adult.npz", **arrays)
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_adult_experiment_runs_on_generated_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_adult(tmp_path)
     assert adult.main(["--quick", "--json", "--data-dir", str(tmp_path)]) == 0

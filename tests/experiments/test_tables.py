@@ -11,7 +11,7 @@ from experiments.tables import accuracy, regression, regression_constants, synth
 from experiments.tables.data import TABLES, declared
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["thresholds", "circles"])
 def test_the_head_is_close_to_the_better_peer_and_far_above_a_line(name: str) -> None:
     found = accuracy.scores(TABLES[name](None), 0, 600)
@@ -56,7 +56,7 @@ def test_no_choice_for_numbers_sees_a_test_row(name: str) -> None:
             assert set(part.tolist()) <= train
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_sums_of_sites_predict_numbers_as_well_as_ridge_and_noise_costs_something() -> None:
     errors, variance = regression.errors(regression.TABLES["friedman"](None), 0, 600, 1)
     assert set(errors) == {*regression.PEERS, *regression.OWN, *regression.PRIVATE, *regression.AT_SITES}

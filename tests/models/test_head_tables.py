@@ -45,6 +45,26 @@ def part(table, rows):
 # --- the mathematics --------------------------------------------------------------------------------------
 
 
+def test_further_features_are_seen_in_standard_deviations_around_their_mean(schema) -> None:
+    table = mixed(200)
+    codes = (table["outcome"] == "well").astype(np.intp)
+    rng = np.random.default_rng(0)
+    extra = np.column_stack(
+        [50.0 + codes + 0.1 * rng.normal(size=200), rng.exponential(size=200), np.full(200, 7.0)]
+    )
+    rows = schema.transform(table)
+    head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2, extra)
+    assert head.takes_extra
+    seen = head.features(rows, extra)[:, -3:] * math.sqrt(3)
+    np.testing.assert_allclose(seen.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(seen.std(axis=0), [1.0, 1.0, 0.0], atol=1e-12)
+    # so that no offset and no unit of a distance makes a difference
+    moved = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2, 1000.0 + 0.01 * extra)
+    np.testing.assert_allclose(
+        moved.scores(rows, 1000.0 + 0.01 * extra), head.scores(rows, extra), rtol=1e-6, atol=1e-6
+    )
+
+
 def test_head_equals_literal_ridge_and_refitting_without_each_row(schema, monkeypatch) -> None:
     monkeypatch.setattr(module, "SHAPES", module.SHAPES[:1] * 2)
     monkeypatch.setattr(module, "JITTER", 1e-10)

@@ -16,6 +16,7 @@ from onefold.privacy.contract import (
     encoding_of,
     under_contract,
 )
+from onefold.privacy.mechanisms.rows import Weights
 from onefold.tables import Field, Schema
 
 NUMBER = Field("n", low=-3, high=5)
@@ -91,6 +92,33 @@ def test_record_noise_follows_the_change_of_a_row() -> None:
     assert promise.record == (1.0, 1e-5)
     assert promise.entry[0] < 1.0
     assert FisherGaussian(1.0, sensitivity=domain).mu(domain.n_features) == pytest.approx(domain.l2, rel=1e-3)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_reach_of_weighted_noise_is_that_of_the_worst_cell_and_record(dependent: bool) -> None:
+    """Columns that weigh differently: all pairs of cells are tried, and all pairs of rows."""
+    domain = domain_of(SCHEMA)
+    matrix = np.diag(np.linspace(0.2, 5.0, domain.n_features) ** 2)
+    if dependent:
+        matrix = matrix + 0.05
+    values, vectors = np.linalg.eigh(matrix)
+    fourth = (vectors * values**0.25) @ vectors.T
+    rows = np.array([encoded(**dict(zip(CELLS, row, strict=True))) for row in product(*CELLS.values())])
+    worst = 0.0
+    for name, cells in CELLS.items():
+        each = np.array([encoded(**{name: cell}) for cell in cells]) @ fourth
+        worst = max(worst, float(np.linalg.norm(each[:, None] - each[None], axis=2).max()))
+    apart = np.linalg.norm((rows[:, None] - rows[None]) @ fourth, axis=2).max()
+    cell, record = Weights(matrix if dependent else np.diag(matrix)).reach(domain)
+    if dependent:  # an upper bound: entries may move with any signs
+        assert worst <= cell * (1 + 1e-12)
+        assert apart <= record * (1 + 1e-12)
+        assert cell == pytest.approx(worst, rel=0.1)
+    else:
+        assert (cell, record) == (pytest.approx(worst), pytest.approx(apart))
+    columns, sizes, cells_of = domain.changes()
+    assert columns.shape == sizes.shape
+    assert sorted(set(cells_of.tolist())) == list(range(len(CELLS)))
 
 
 def test_schema_from_private_rows_is_refused() -> None:

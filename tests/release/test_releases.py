@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
+from tests.tiers import examples
 
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy import BoundedFisherNoise, Box, FisherGaussian
@@ -98,7 +99,7 @@ def test_two_releases_without_a_seed_differ() -> None:
     high=st.floats(1e-3, 50),
     lam=st.sampled_from([1e-6, 1e-3, 1.0, 1e3]),
 )
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5, 12), deadline=None)
 def test_release_bounded_never_leaves_its_bounds(seed: int, low: float, high: float, lam: float) -> None:
     X = np.random.default_rng(seed).uniform(-low, 100, size=(200, 2))
     released = release_bounded(X, lam, (low, high), random_state=seed, sensitivity=Box(0, 100))

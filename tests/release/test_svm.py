@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from tests.tiers import examples, thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.release import RobustSVM
@@ -39,9 +40,11 @@ def test_robust_svm_passes_the_checks_of_scikit_learn(estimator: Any, check: Any
 
 
 @pytest.mark.parametrize(
-    "seed, apart, rho, theta", [(0, 1.0, 1e-2, 1.0), (1, 0.0, 1.0, 0.3), (2, 4.0, 5.0, 4.0)]
+    "points, weights",
+    thinned([(0, 1.0), (1, 0.0), (2, 4.0)], [(1e-2, 1.0), (1.0, 0.3), (5.0, 4.0)]),
 )
-def test_robust_svm_equals_a_general_solver(seed: int, apart: float, rho: float, theta: float) -> None:
+def test_robust_svm_equals_a_general_solver(points: tuple[int, float], weights: tuple[float, float]) -> None:
+    (seed, apart), (rho, theta) = points, weights
     X, y = cloud(seed, apart=apart)
     alpha, beta, xi = literal.robust_svm(X, y, rho, theta)
     svm = RobustSVM(rho, theta).fit(X, y)
@@ -59,7 +62,7 @@ def test_robust_svm_equals_a_general_solver(seed: int, apart: float, rho: float,
     rho=st.sampled_from([1e-4, 1e-2, 1.0, 100.0]),
     theta=st.sampled_from([1e-2, 1.0, 50.0]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25, 60), deadline=None)
 def test_robust_svm_satisfies_the_optimality_conditions(
     seed: int, q: int, p: int, apart: float, scale: float, rho: float, theta: float
 ) -> None:
