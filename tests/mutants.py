@@ -50,6 +50,7 @@ EXTRA = {
     "privacy/mechanisms/rows.py": tuple(
         f"privacy/mechanisms/test_{name}.py" for name in ("fisher", "bounded_fisher", "mechanism_data")
     ),
+    "privacy/contract.py": ("attacks/test_entry_lines.py",),
     "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
     "tables/inference.py": ("test_corpus.py",),
 }

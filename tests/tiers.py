@@ -21,6 +21,7 @@ from hypothesis import settings
 TIERS = ("merge", "nightly")
 WARN, FAIL = 1.0, 3.0  # seconds of a machine on which the yardstick takes YARDSTICK
 YARDSTICK = 0.043
+LISTED = 60  # marked tests
 
 
 def processor_time() -> float:
@@ -60,7 +61,7 @@ class Prices:
         given = getattr(config, "workerinput", None)
         self.speed: float = given["yardstick"] if given else yardstick()
         self.start = processor_time()
-        self.spent: dict[str, float] = {}
+        self.spent: dict[str, tuple[str | None, float]] = {}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -81,20 +82,25 @@ class Prices:
                 f"{FAIL:g} s of an unmarked test. Make it cheaper, or mark it merge or nightly",
                 pytrace=False,
             )
-        if judged == "warn":
-            pyfuncitem.user_properties.append(("price", round(cost, 1)))
+        if judged == "warn" or marked:
+            pyfuncitem.user_properties.append(("price", (judged, round(cost, 1))))
         return result
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Collect the warnings of all workers."""
         price = dict(report.user_properties).get("price")
-        if report.when == "call" and isinstance(price, float):
-            self.spent[report.nodeid] = price
+        if report.when == "call" and price is not None:
+            self.spent[report.nodeid] = tuple(price)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """List what is dearer than it should be, and what the run cost."""
-        for test, price in sorted(self.spent.items(), key=lambda entry: -entry[1]):
-            terminalreporter.write_line(f"DEAR {price:.1f} s of processor time: {test}")
+        """List what is dearer than it should be, the dearest of the marked tests, and what the run cost."""
+        prices = sorted(self.spent.items(), key=lambda entry: -entry[1][1])
+        marked = [entry for entry in prices if entry[1][0] is None][:LISTED]
+        for test, (judged, price) in prices:
+            if judged or (test, (judged, price)) in marked:
+                terminalreporter.write_line(
+                    f"{'DEAR' if judged else 'marked:'} {price:.1f} s of processor time: {test}"
+                )
         total = processor_time() - self.start
         terminalreporter.write_line(
             f"processor time: {total:.0f} s, {total / (self.speed / YARDSTICK):.0f} s at the yardstick's pace"

@@ -87,6 +87,17 @@ def test_epsilon_is_exact_for_the_worst_pair_of_records(Pi: object, lam: float, 
     assert exact.gaussian_delta(noise.guarantee(2).entry[0], 1.0, entry) == pytest.approx(delta, rel=1e-6)
 
 
+@pytest.mark.parametrize("Pi", [[4.0, 0.25], FULL], ids=["diagonal", "full"])
+def test_the_cell_that_can_move_farthest_bounds_an_entry(Pi: object) -> None:
+    """Columns of unlike width: in the metric of the noise neither the first nor the last decides."""
+    for widths in ([0.5, 3.0], [3.0, 0.5]):
+        noise = fisher(1.0, Pi, sensitivity=Box([0.0, 0.0], widths))
+        precision = np.linalg.inv(covariance_of(Pi, 1.0))
+        farthest = max(width * math.sqrt(precision[j, j]) for j, width in enumerate(widths))
+        epsilon, delta = noise.guarantee(2).entry
+        assert exact.gaussian_delta(epsilon, 1.0, farthest) == pytest.approx(delta, rel=1e-6)
+
+
 def test_an_entry_never_loses_more_than_its_record() -> None:
     """With one column the two are the same, whichever way they are rounded."""
     rng = np.random.default_rng(0)
