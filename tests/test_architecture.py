@@ -136,7 +136,6 @@ MOST_LINES = 450
 LONGER_FILES = {
     "cli/federate/querier.py": 485,
     "cli/federate/site.py": 584,
-    "cli/fit.py": 465,
     "encoders/onnx.py": 455,
     "federated/flower/server_app.py": 541,
     "models/kahm/core.py": 475,
@@ -155,7 +154,7 @@ RATCHET = {
     "branches of 100 functions on average": 340,
     "modules with one importer": 41,
     "names in __all__": 596,
-    "tests of schema is None": 182,
+    "tests of schema is None": 170,
     "annotations Schema | None above tables": 76,
     "(de)serialising functions": 278,
     "private names of other libraries": 19,

@@ -11,7 +11,8 @@ from tests.tiers import later
 
 from onefold import AutoencoderClassifier, FoldingClassifier, io
 from onefold.cli.app import main
-from onefold.cli.tables import read_numbers
+from onefold.tables import Schema
+from onefold.tables.rows import rows
 
 KINDS = later(["csv", "npz", "parquet"], ["csv", "npz"])
 
@@ -21,7 +22,7 @@ def label_of(kind: str) -> str:
 
 
 def predictions(path: Path) -> list[str]:
-    return read_numbers(path, keep=["prediction", "digit"]).kept["prediction"].tolist()
+    return rows(path, "numbers", keep=["prediction", "digit"]).kept["prediction"].tolist()
 
 
 @pytest.fixture(scope="module")
@@ -108,10 +109,10 @@ def test_predict_writes_distances_and_scores(digits, digits_model, tmp_path: Pat
         np.testing.assert_allclose(arrays["distances"], model.distances(digits.X_test), rtol=1e-12)
         np.testing.assert_allclose(arrays["scores"], model.matching_score(digits.X_test), rtol=1e-12)
         np.testing.assert_array_equal(arrays["prediction"], model.predict(digits.X_test))
-        flat = read_numbers(out["csv"], features=[f"distance_{c}" for c in range(10)])
-        np.testing.assert_array_equal(flat.values, arrays["distances"])
-        flat = read_numbers(out["csv"], features=[f"score_{c}" for c in range(10)])
-        np.testing.assert_array_equal(flat.values, arrays["scores"])
+        flat = rows(out["csv"], Schema.numbers([f"distance_{c}" for c in range(10)]))
+        np.testing.assert_array_equal(flat.X, arrays["distances"])
+        flat = rows(out["csv"], Schema.numbers([f"score_{c}" for c in range(10)]))
+        np.testing.assert_array_equal(flat.X, arrays["scores"])
 
 
 def test_predict_writes_csv_to_standard_output(digits, expected, digits_model, capsys) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold import KAHM, AutoencoderClassifier, io
-from onefold.cli.models import load_classifier, read_known
+from onefold.cli.models import load_classifier, read_rows
 from onefold.exceptions import InvalidInputError
 
 
@@ -31,11 +31,11 @@ def test_load_classifier_refuses_what_does_not_classify(tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_read_known_refuses_another_number_of_features(tmp_path: Path) -> None:
+def test_rows_of_another_number_of_features_are_refused(tmp_path: Path) -> None:
     model = AutoencoderClassifier().fit(rows(), np.arange(20) % 2)
     for width in (2, 3):
         lines = [",".join(f"x{k}" for k in range(width)), *(",".join(["1"] * width) for _ in range(4))]
         (tmp_path / f"{width}.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert read_known(str(tmp_path / "3.csv"), model, None, [], quiet=True).values.shape == (4, 3)
+    assert read_rows(str(tmp_path / "3.csv"), model, None).X.shape == (4, 3)
     with pytest.raises(InvalidInputError, match=r"2 feature\(s\), the model was fitted with 3"):
-        read_known(str(tmp_path / "2.csv"), model, None, [], quiet=True)
+        read_rows(str(tmp_path / "2.csv"), model, None)

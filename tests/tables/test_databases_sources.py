@@ -14,7 +14,8 @@ from onefold.cli.app import main
 from onefold.cli.console import one_line
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.tables import Field, Schema, check_table, read_table, write_table
-from onefold.tables.reading import columns_of, scan
+from onefold.tables.reading import scan
+from onefold.tables.sources import open_table
 
 pytest.importorskip("sqlalchemy")
 
@@ -75,7 +76,7 @@ def test_a_schema_reads_a_database_like_a_csv_file(ward: Path, tmp_path: Path) -
 
 
 def test_views_statements_and_blocks_are_read(ward: Path) -> None:
-    assert columns_of(_at(ward, "old")) == ("age", "ward")
+    assert open_table(_at(ward, "old")).names == ("age", "ward")
     statement = (
         '-- ages; all\nWITH v AS (SELECT age AS years FROM "Visits") SELECT years FROM v ORDER BY 1;\n'
     )

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold.cli.tables import NumberTable, as_labels, distinct_texts
+from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
+from onefold.tables.rows import Mode, Rows, rows
+from onefold.tables.tasks import CLASSES, as_labels
 
 # --- declaring options ------------------------------------------------------------------------------------
 
@@ -251,21 +253,20 @@ class NoiseOptions:
                 needed = "a schema with a person column and rowsPerPerson"
             raise InvalidInputError(f"--unit person needs {needed}")
 
-    def kept_columns(self, *labels: str | None) -> list[str]:
-        """Columns that are read but are no features: the labels and the person, each a column of its own."""
-        found = [name for name in (*labels, self.person) if name is not None]
-        if len(set(found)) < len(found):
+    def read(self, path: str, label: str | None, ignore: list[str], mode: Mode, *, quiet: bool) -> Rows:
+        """The columns of a table as numbers as they stand, with labels in the type of declared classes."""
+        if self.person is not None and self.person == label:
             raise InvalidInputError("--person and --label name the same column")
-        return found
+        given: dict[str, Any] = {"label": label, "ignore": ignore, "person": self.person, "mode": mode}
+        with busy(f"reading {path}", quiet):
+            found = rows(path, "numbers", **given, task=CLASSES.name)
+        if found.y is None or self.classes is None:
+            return found
+        return replace(found, y=declared_labels(found.y, self.classes))
 
-    def persons(self, table: NumberTable) -> Any:
-        """Whom each row is about, without missing ones; None without --person."""
-        if self.person is None:
-            return None
-        column = table.kept[self.person]
-        if column.dtype.kind in "US":
-            distinct_texts(f"{table.path}: column {self.person!r}", column.astype(str))
-        return column
+    def persons(self, found: Rows) -> Any:
+        """Whom each row is about; None without --person."""
+        return None if self.person is None else found.persons
 
     def mechanism(self, n_features: int) -> Any:
         """The mechanism for rows of ``n_features`` entries."""
@@ -288,10 +289,6 @@ class NoiseOptions:
         from onefold.privacy import RandomisedLabels
 
         return RandomisedLabels(self.label_epsilon, schema.classes)
-
-    def labels(self, labels: Any) -> Any:
-        """The labels of the data in the type of the declared classes, if there are any."""
-        return labels if labels is None or self.classes is None else declared_labels(labels, self.classes)
 
 
 def add_noise_options(

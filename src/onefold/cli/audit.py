@@ -77,12 +77,12 @@ def _run_on_model(args: argparse.Namespace) -> int:
 def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> tuple[Any, Any]:
     """Rows as the model takes them, and their classes if they are asked for."""
     found = read_rows(path, model, names, label=label, quiet=quiet)
-    if np.sum(found.with_label) < FEWEST_ROWS:
+    if np.sum(found.known) < FEWEST_ROWS:
         raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
     known = {str(known) for known in model.classes_}
-    if found.labels is not None and not {str(given) for given in found.labels} <= known:
+    if found.y is not None and not {str(given) for given in found.y} <= known:
         raise InvalidInputError(f"{path}: column {label!r} has classes the model was not fitted on")
-    return found.labelled, found.labels
+    return found.labelled.X, found.y
 
 
 def _write(path: str, audit: Any, files: dict[str, str]) -> str:

@@ -9,9 +9,8 @@ from onefold.cli import reports
 from onefold.cli.arguments import option
 from onefold.cli.console import busy, show, without_bars
 from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
-from onefold.cli.tables import NumberTable, labels_of, read_numbers
 from onefold.exceptions import InvalidInputError
-from onefold.tables.reading import read_table
+from onefold.tables.rows import Rows, read_table
 from onefold.tables.sources import check_header
 
 BETTER = (
@@ -86,19 +85,17 @@ def _of_numbers(args: argparse.Namespace, noise: shared.NoiseOptions, stopping: 
     noise.check()
     if args.label is None and (noise.label_epsilon is not None or noise.classes is not None):
         raise InvalidInputError("--label-epsilon and --classes need --label")
-    kept = noise.kept_columns(args.label)
-    table = read_numbers(args.data, keep=kept, ignore=args.ignore, quiet=args.quiet, private=True)
-    check_header(table.path, table.names or ())
-    y = noise.labels(None if args.label is None else labels_of(table, args.label))
+    table = noise.read(args.data, args.label, args.ignore, "private", quiet=args.quiet)
+    check_header(args.data, table.names)
     maker = Fabricator(
-        noise.mechanism(table.values.shape[1]),
+        noise.mechanism(table.n_features),
         stopping=stopping,
         label_mechanism=noise.label_mechanism(),
         clip=noise.range is not None,
         ledger=args.ledger,
     )
     with without_bars(args.quiet):
-        made = maker.fabricate(table.in_float64, y, person=noise.persons(table))
+        made = maker.fabricate(table.in_float64, table.y, person=noise.persons(table))
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
     return _columns(args.out, table, made) | labels, maker
 
@@ -150,9 +147,9 @@ def _stopping(text: str) -> str | int:
     return int(text)
 
 
-def _columns(out: str, table: NumberTable, made: Any) -> dict[str, Any]:
+def _columns(out: str, table: Rows, made: Any) -> dict[str, Any]:
     """The features under their own names; an unnamed NPZ array stays one."""
-    if table.names is None and out.lower().endswith(".npz"):
+    if not table.names and out.lower().endswith(".npz"):
         return {"X": made}
     names = table.names or tuple(f"x{j}" for j in range(made.shape[1]))
     return {name: made[:, j] for j, name in enumerate(names)}

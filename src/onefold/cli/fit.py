@@ -6,23 +6,24 @@ import argparse
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Index
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, reports
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, say, show, without_bars
 from onefold.cli.outputs import check_spares_ledger, check_writable, write_model, write_private_model
 from onefold.cli.predict import LEVEL, measured_numbers, predicted
-from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.report.evaluation import estimate, evaluate, in_words, missed, with_references
 from onefold.tables import Schema
+from onefold.tables.reading import stem_of
+from onefold.tables.rows import Rows, rows
+from onefold.tables.tasks import NUMBERS
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
@@ -40,7 +41,14 @@ NOT_MEASURED = (
     "{label} tells, on rows that may be used for it"
 )
 METHODS = ("tables", "moments")
-GROUP_SPLITS = 20  # drawn at random; the one with the classes most alike in both parts is taken
+NO_TEST = (
+    "--test-size does not go with --epsilon: an accuracy on held-out rows is an answer about them that no "
+    "epsilon covers; keep rows aside and give them to onefold predict --label, for your eyes only"
+)
+NO_SCHEMA = (
+    "--epsilon needs --schema FILE: what noise has to hide follows from declared ranges and categories, "
+    "never from the rows (onefold schema infer proposes one from a public sample)"
+)
 
 
 def add_parser(commands: Any) -> None:
@@ -133,39 +141,40 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read, split if asked to, fit, store, tell."""
     _check_options(args)
-    out = f"{contracts.stem_of(args.data)}.onefold" if args.out is None else args.out
+    out = f"{stem_of(args.data)}.onefold" if args.out is None else args.out
     check_writable(out, args.data, *([] if args.schema is None else [args.schema]))
     check_spares_ledger(args.ledger, out)
     reports.check_report(args, out)  # before anything is spent
-    numbers = contracts.wants_numbers(args)
+    schema = _schema(args)
+    numbers = args.task == NUMBERS.name or (schema is not None and schema.predicts_number)
     if numbers:
         _check_numbers(args)
     if args.epsilon is not None:
-        return _run_private(args, out, numbers)
-    data = _read(args, out, numbers)
-    train, held = split(args.data, data.labels, args.test_size, args.seed, data.persons, data.numbers)
+        return _run_private(args, out, schema)
+    data = _read(args, schema)
+    numbers = data.task is NUMBERS
+    train, held = data.split(args.test_size, args.seed)
     for note in data.notes:
-        say(note, args.quiet)
+        hint = f"; onefold schema show {out} shows it" if note == data.summary else ""
+        say(note + hint, args.quiet)
     started = time.perf_counter()
     with without_bars(args.quiet):  # fitting shows a bar of its own
-        persons = None if data.persons is None else data.persons[train]
-        model = _model_for(args, data).fit(data.take(train), data.labels[train], groups=persons)
-    about: dict[str, Any] = {"task": "regression"} if data.numbers else {"kind": args.model}
-    result = {"model": out, **about, "rows": int(train.size), "features": data.n_features}
-    result |= {} if data.numbers else {"classes": int(model.classes_.size)}
+        model = _model_for(args, data).fit(train.X, train.y, groups=train.persons if train.grouped else None)
+    about: dict[str, Any] = {"task": "regression"} if numbers else {"kind": args.model}
+    result = {"model": out, **about, "rows": len(train), "features": data.n_features}
+    result |= {} if numbers else {"classes": int(model.classes_.size)}
     result["seconds"] = round(time.perf_counter() - started, 3)
-    classes = "" if data.numbers else f", {model.classes_.size} classes"
-    what = f"{train.size} rows, {count_of(data.n_features, 'feature')}{classes}"
-    told, words, found = (_measured_numbers if data.numbers else _measured)(
-        model, data, train, held, args.quiet
-    )
-    if data.names is not None:
+    classes = "" if numbers else f", {model.classes_.size} classes"
+    what = f"{len(train)} rows, {count_of(data.n_features, 'feature')}{classes}"
+    measured = _measured_numbers if numbers else _measured
+    told, words, found = measured(model, train, held, data.grouped, args.quiet)
+    if data.schema.plain and data.names:
         # The scikit-learn attribute for columns with names; set after fit because a plain array went in.
         model.feature_names_in_ = np.array(data.names, dtype=object)
     write_model(out, model)
     result |= told | {"file_bytes": Path(out).stat().st_size}
     holds = "contains the fitted rows"
-    if data.numbers:
+    if numbers:
         holds = "holds exact sums over the fitted rows and errors of single rows"
     lines = [
         f"{what} fitted in {result['seconds']:.2f} s",
@@ -174,7 +183,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     if args.report is not None:
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
-        shown = reports.evidence(model, data.take(held), data.labels[held]) if held.size else None
+        shown = reports.evidence(model, held.X, held.y) if len(held) else None
         estimated = told.get("estimated") if found is None else None
         title = f"Model of {reports.file_name(args.data)}"
         page = reports.model_report(
@@ -183,6 +192,28 @@ def run(args: argparse.Namespace) -> int:
         lines.append(reports.written(args.report, page))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _schema(args: argparse.Namespace) -> Schema | None:
+    """The declared schema, with the columns that the command line names in their roles."""
+    if args.schema is None:
+        return None
+    schema = Schema.load(args.schema).with_encoders(shared.encoders_of(args))
+    schema = schema.with_roles(args.label, args.person, args.ignore)
+    if schema.label is None:
+        raise InvalidInputError(
+            f'{args.schema}: the schema has no label: give --label COL, or set "onefold:role" of a field to '
+            '"label"'
+        )
+    if args.task == NUMBERS.name and not schema.predicts_number:
+        raise InvalidInputError(f"{args.schema}: the label {schema.label.name!r} is no number with a range")
+    if args.task == "classification" and not schema.label.is_category:
+        raise InvalidInputError(
+            f"{args.schema}: the label {schema.label.name!r} is a number; list its classes in "
+            "constraints.enum, or give --task regression"
+        )
+    schema.require_feature(args.schema)
+    return schema
 
 
 def _check_options(args: argparse.Namespace) -> None:
@@ -218,173 +249,32 @@ def _own(args: argparse.Namespace) -> dict[str, Any]:
     return own | {"scale": None if args.scale == "none" else args.scale}
 
 
-def _model_for(args: argparse.Namespace, data: Data) -> Any:
+def _model_for(args: argparse.Namespace, data: Rows) -> Any:
     """A model that is not fitted yet."""
     # Imported late: a mistake in the table is told without waiting for scikit-learn.
-    if data.numbers:
+    schema = None if data.schema.plain else data.schema
+    if data.task is NUMBERS:
         from onefold.fabrication import MomentRegressor
 
-        return MomentRegressor(None, schema=data.schema)
+        return MomentRegressor(None, schema=schema)
     own = _own(args)
     plain = args.measure in (None, "euclidean") and (args.n_components, args.scale) == (20, "auto")
-    tune = data.schema is None and plain and not set(own) & set(ONLY_WIDE)
-    return shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
+    tune = data.schema.plain and plain and not set(own) & set(ONLY_WIDE)
+    return shared.classifier_of(args.model, schema=schema, tune=tune, **own)
 
 
-# --- the rows to learn from ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Data:
-    """Rows and their classes or numbers: a matrix, or columns read by a schema."""
-
-    rows: Any
-    labels: AnyArray
-    schema: Schema | None = None
-    names: tuple[str, ...] | None = None
-    persons: AnyArray | None = None
-    notes: tuple[str, ...] = ()
-
-    @property
-    def numbers(self) -> bool:
-        """Whether a number is predicted."""
-        return self.schema is not None and self.schema.predicts_number
-
-    def take(self, which: Index) -> Any:
-        """Some of the rows, as the model wants them."""
-        return self.rows[which] if self.schema is None else contracts.take(self.rows, which)
-
-    def encoded(self, which: Index) -> AnyArray:
-        """Some of the rows as numbers."""
-        rows = self.take(which)
-        return np.asarray(rows if self.schema is None else self.schema.transform(rows))
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns that are learned from."""
-        return int(self.rows.shape[1]) if self.schema is None else len(self.rows)
-
-
-def _read(args: argparse.Namespace, out: str, numbers: bool) -> Data:
+def _read(args: argparse.Namespace, schema: Schema | None) -> Rows:
     """Rows and their classes or numbers; which of them, an undeclared label may decide."""
-    # Nothing but the column itself says whether it holds classes or amounts.
-    is_open = args.task is None and args.schema is None
-    is_open = is_open and all(getattr(args, name) == usual for name, usual in ONLY_CLASSES.items())
-    found = None if numbers else _matrix_alone(args, is_open)
-    if found is not None:
-        return found
-    encoders = shared.encoders_of(args)
-    needed = [name for name in (args.label, args.person, *args.ignore, *encoders) if name is not None]
-    table = contracts.read_columns(args.data, needed, args.quiet)
-    task = "regression" if numbers else "auto" if is_open else "classification"
-    chosen = (args.label, args.ignore, args.person, encoders, task)
-    if args.schema is None:
-        schema = contracts.inferred(table, *chosen)
-    else:
-        schema = contracts.declared(args.schema, *chosen)
-    labels, known = contracts.answers_of(schema, table)
-    assert schema.label is not None
-    name = schema.label.name
-    if len(np.unique(labels)) < 2:
-        raise InvalidInputError(f"{args.data}: label column {name!r} has {_too_few(schema, labels, known)}")
-    rows = contracts.rows_of(schema, table, strict=args.schema is not None)
-    notes = [contracts.why_a_number(name, labels)] if task == "auto" and schema.predicts_number else []
-    if not known.all():
-        gone = "has no number" if schema.predicts_number else "is missing"
-        notes.append(f"{len(known) - len(labels)} of {len(known)} rows left out: {name!r} {gone} there")
-        rows = contracts.take(rows, known)
-    notes += [contracts.in_one_line(schema, rows, out), *contracts.about_persons(schema, table)]
-    if args.task is None and not schema.predicts_number:
-        notes += contracts.about_classes(name, labels)
-    persons = None if schema.person is None else schema.persons(table)[known]
-    return Data(rows, labels, schema, persons=persons, notes=tuple(notes))
-
-
-def _too_few(schema: Schema, labels: AnyArray, known: AnyArray) -> str:
-    if schema.predicts_number:
-        return "fewer than two numbers"
-    found = "one class only" if len(labels) else "no class"
-    if not known.all():
-        found += f" ({np.sum(~known)} of {len(known)} cells are empty, or say so)"
-    return f"{found}, at least two are needed"
-
-
-def _matrix_alone(args: argparse.Namespace, is_open: bool) -> Data | None:
-    """A matrix of numbers that needs no schema: by ``--raw``, as an array, or as many columns of one unit."""
-    if args.raw:
-        return _matrix(args)
-    if args.schema is not None or args.encoders:
-        return None
-    is_matrix = contracts.is_matrix(args.data)
-    if args.person is not None or not (is_matrix or contracts.is_wide(args.data)):
-        return None
-    try:
-        data = _matrix(args)
-    except InvalidInputError:
-        return None  # text or gaps: columns need a schema, and what is wrong with the table is said later
-    amounts = is_open and contracts.may_be_amounts(args.data, data.labels)
-    return data if is_matrix or (contracts.of_one_unit(data.rows) and not amounts) else None
-
-
-def _matrix(args: argparse.Namespace) -> Data:
-    table, labels = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.quiet)
-    return Data(table.values, labels, names=table.names)
-
-
-def split(
-    path: str,
-    labels: AnyArray,
-    test_size: float | None,
-    seed: int,
-    persons: AnyArray | None = None,
-    numbers: bool = False,
-) -> tuple[Index, Index]:
-    """Row numbers to fit and to hold out, classes in the same proportion and no person in both."""
-    rows = np.arange(labels.size)
-    if test_size is None:
-        return rows, rows[:0]
-    units = rows if persons is None else np.unique(persons.astype(str), return_inverse=True)[1]
-    n_units = int(units.max()) + 1
-    n_held = round(test_size * n_units)
-    if not 0 < n_held < n_units:
-        raise InvalidInputError(
-            f"{path}: --test-size leaves too few {'rows' if persons is None else 'persons'}"
-        )
-    if persons is None and not numbers:
-        return _split_classes(path, labels, n_held, seed)
-    codes = np.zeros(rows.size, dtype=np.intp) if numbers else np.unique(labels, return_inverse=True)[1]
-    totals = np.bincount(codes)
-    rng = np.random.default_rng(seed)
-    best: tuple[float, AnyArray] | None = None
-    for _ in range(1 if numbers else GROUP_SPLITS):
-        chosen = np.isin(units, rng.permutation(n_units)[:n_held])
-        counts = np.bincount(codes[chosen], minlength=len(totals))
-        if np.any(counts == totals):
-            continue  # a class would not be learned
-        distance = float(np.abs(counts / totals - test_size).sum())
-        if best is None or distance < best[0]:
-            best = distance, chosen
-    if best is None:
-        raise InvalidInputError(f"{path}: --test-size would hold out every person of some class")
-    return np.flatnonzero(~best[1]), np.flatnonzero(best[1])
-
-
-def _split_classes(path: str, labels: AnyArray, held: int, seed: int) -> tuple[Index, Index]:
-    from sklearn.model_selection import train_test_split
-
-    rows = np.arange(labels.size)
-    classes, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-    several = counts[codes] > 1  # the only row of a class must be learned from
-    many = rows[several]
-    n_several = int(np.sum(counts > 1))
-    held = min(held, many.size - n_several)
-    alike = held >= n_several
-    if held < 1:
-        raise InvalidInputError(f"{path}: --test-size leaves too few rows for {classes.size} classes")
-    train, test = train_test_split(
-        many, test_size=held, stratify=codes[many] if alike else None, random_state=seed
-    )
-    return np.sort(np.concatenate([train, rows[~several]])), np.sort(test)
+    task = args.task or "auto"
+    if schema is None and any(getattr(args, name) != usual for name, usual in ONLY_CLASSES.items()):
+        task = args.task or "classification"  # options of classifiers
+    with busy(f"reading {args.data}", args.quiet):
+        if schema is not None:
+            return rows(args.data, schema, task=task)
+        given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": task}
+        if args.raw:
+            return rows(args.data, "numbers", **given)
+        return rows(args.data, person=args.person, encoders=shared.encoders_of(args), **given)
 
 
 # --- what the model is worth --------------------------------------------------------------------------------
@@ -392,27 +282,20 @@ def _split_classes(path: str, labels: AnyArray, held: int, seed: int) -> tuple[I
 Measured = tuple[dict[str, Any], list[str], Any]
 
 
-def _measured(model: Any, data: Data, train: Index, held: Index, quiet: bool) -> Measured:
+def _measured(model: Any, train: Rows, held: Rows, grouped: bool, quiet: bool) -> Measured:
     """Measures of a classifier for machines, in words, and for a page."""
-    classes, counts = np.unique(data.labels[train], return_counts=True)
+    classes, counts = np.unique(train.y, return_counts=True)
     common = classes[np.argmax(counts)]
-    if not held.size:
-        if data.persons is not None and not hasattr(model, "head_"):
+    if not len(held):
+        if grouped and not hasattr(model, "head_"):
             return {}, ["accuracy for other persons not estimated; --test-size F measures it"], None
-        return *_estimated(model, of_persons=data.persons is not None), None
-    with busy(f"testing {held.size} rows", quiet):
-        rows, truth = data.take(held), data.labels[held]
-        predicted = np.asarray(model.predict(rows))
-        scores = model.decision_function(rows) if classes.size == 2 else None
+        return *_estimated(model, of_persons=grouped), None
+    with busy(f"testing {len(held)} rows", quiet):
+        predicted, truth = np.asarray(model.predict(held.X)), held.y
+        scores = model.decision_function(held.X) if classes.size == 2 else None
         # Rows of one person are alike: the number of errors is then no binomial one.
-        independent = data.persons is None
-        found = evaluate(predicted, truth, scores=scores, common=common, bounded=independent)
-        found = with_references(
-            found,
-            predicted == truth,
-            (data.encoded(train), data.encoded(held)),
-            (data.labels[train], truth),
-        )
+        found = evaluate(predicted, truth, scores=scores, common=common, bounded=not grouped)
+        found = with_references(found, predicted == truth, (train.encoded, held.encoded), (train.y, truth))
     told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": found.to_dict()}
     return told, found.words(f"{found.rows} rows held out"), found
 
@@ -433,22 +316,21 @@ def _estimated(model: Any, of_persons: bool) -> tuple[dict[str, Any], list[str]]
     return {"estimated": told}, lines + in_words(told["missed"])
 
 
-def _measured_numbers(model: Any, data: Data, train: Index, held: Index, quiet: bool) -> Measured:
+def _measured_numbers(model: Any, train: Rows, held: Rows, grouped: bool, quiet: bool) -> Measured:
     """Errors of a regression for machines, in words, and for a page."""
-    error, spread = math.sqrt(model.held_out_error_), float(np.std(data.labels[train]))
+    error, spread = math.sqrt(model.held_out_error_), float(np.std(train.y))
     told: dict[str, Any] = {"estimated": {"rmse": error, "rmse_of_the_mean": spread}}
-    if not held.size:
-        units = "rows" if data.persons is None else "persons"
+    if not len(held):
+        units = "persons" if grouped else "rows"
         line = (
             f"estimated error on other {units} {error:.4g} (root mean square; the mean alone {spread:.4g}); "
             "--test-size F measures it"
         )
         return told, [line], None
-    mean = float(np.mean(data.labels[train]))
-    columns = predicted(model, data.take(held), (), LEVEL)
-    alone = data.persons is None
-    found = measured_numbers(columns, data.labels[held], mean=mean, level=LEVEL, bounded=alone)
-    return told | {"held_out": found.to_dict()}, found.words(f"{held.size} rows held out"), found
+    columns = predicted(model, held.X, (), LEVEL)
+    mean = float(np.mean(train.y))
+    found = measured_numbers(columns, held.y, mean=mean, level=LEVEL, bounded=not grouped)
+    return told | {"held_out": found.to_dict()}, found.words(f"{len(held)} rows held out"), found
 
 
 # --- with a promise of privacy ------------------------------------------------------------------------------
@@ -464,14 +346,13 @@ class PrivateFit(NamedTuple):
     forecast: Sequence[str] = ()
 
 
-def _run_private(args: argparse.Namespace, out: str, numbers: bool) -> int:
+def _run_private(args: argparse.Namespace, out: str, declared: Schema | None) -> int:
     """Release the table once, with noise; fit to nothing else; store the model and its guarantee."""
-    task = "regression" if numbers else "classification"
-    schema = contracts.private_schema(args, shared.encoders_of(args), task)
+    schema = _private_schema(args, declared)
     assert schema.label is not None
-    persons = [] if schema.person is None else [schema.person.name]
-    needed = [known.name for known in (*schema.features, schema.label)] + persons
-    table = contracts.read_columns(args.data, needed, args.quiet, private=True)
+    numbers = schema.predicts_number
+    with busy(f"reading {args.data}", args.quiet):
+        table = rows(args.data, schema, mode="private").X
     method = "moments" if numbers else "tables" if args.method in (None, "auto") else args.method
     make = _numbers_from_moments if numbers else _from_tables if method == "tables" else _from_moments
     started = time.perf_counter()
@@ -511,6 +392,24 @@ def _run_private(args: argparse.Namespace, out: str, numbers: bool) -> int:
         lines.append(reports.written(args.report, page))
     show(result, lines, as_json=args.json, quiet=args.quiet)
     return 0
+
+
+def _private_schema(args: argparse.Namespace, schema: Schema | None) -> Schema:
+    """The declared schema on which a promise can rest, for records or for persons."""
+    if args.test_size is not None:
+        raise InvalidInputError(NO_TEST)
+    if schema is None or args.raw:
+        raise InvalidInputError(NO_SCHEMA)
+    if args.unit == "person" and schema.person is None:
+        raise InvalidInputError("--unit person needs a column of persons: give --person COL")
+    if args.unit == "record":
+        return schema.without_person()
+    if schema.person is not None and schema.rows_per_person is None:
+        raise InvalidInputError(
+            f'{args.schema}: a guarantee for persons needs "rowsPerPerson" under "onefold", the most rows '
+            "of one that count; --unit record promises nothing for persons"
+        )
+    return schema
 
 
 def _from_tables(args: argparse.Namespace, schema: Schema, table: Any) -> PrivateFit:

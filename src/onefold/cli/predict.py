@@ -10,14 +10,17 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats
 from onefold._base.parallel import track
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, reports
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
-from onefold.cli.models import KnownRows, load_predictor, read_rows
+from onefold.cli.models import load_predictor, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError
 from onefold.models.reasons import FEWEST_ROWS, compared_with, explain, explain_numbers
 from onefold.report.evaluation import Evaluation, NumberEvaluation, evaluate, evaluate_numbers
+from onefold.tables.reading import stem_of
+from onefold.tables.rows import Rows
+from onefold.tables.tasks import identifiers_of
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
@@ -92,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     _place_encoders(model, shared.encoders_of(args))
     rows = read_rows(args.data, model, names, label=args.label, identifier=args.id, quiet=args.quiet)
     level = LEVEL if args.level is None else args.level
-    columns = {} if rows.ids is None else {args.id: rows.ids}
+    columns = {name: identifiers_of(values) for name, values in rows.kept.items()}
     columns |= predictions(model, rows, asked, args.quiet, level)
     why = list(map(str, _explained(args, model, names, rows)))
     if why:
@@ -105,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
     if "low" in columns:
         lines[0] += f"; low and high are intervals meant to hold {100 * level:g} % of the numbers"
     lines += [f"row {number}: {each}" for number, each in enumerate(why[:SHOWN_REASONS], 1)]
-    if rows.labels is not None:
+    if rows.y is not None:
         found = measured(model, rows, columns, level)
         result |= {"accuracy": found.accuracy} if isinstance(found, Evaluation) else {}
         result["measures"] = found.to_dict()
@@ -125,7 +128,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, rows: KnownRows) -> list[Any]:
+def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, rows: Rows) -> list[Any]:
     """Which columns decided, or moved the number, for the first rows; nothing if nobody asked."""
     if args.explain is None:
         return []
@@ -135,18 +138,18 @@ def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, ro
             f"{FEWEST_ROWS} rows with --against FILE"
         )
     others = rows if args.against is None else read_rows(args.against, model, names, quiet=True)
-    background = compared_with(others.rows)
+    background = compared_with(others.X)
     one = explain if hasattr(model, "classes_") else explain_numbers
     numbers = range(min(args.explain, len(rows)))
     return [
         each
         for number in track(numbers, len(numbers), "explaining", show=False if args.quiet else None)
-        for each in one(model, rows.block(number, number + 1), background, names=names)
+        for each in one(model, rows[number : number + 1].X, background, names=names)
     ]
 
 
 def _report(
-    args: argparse.Namespace, model: Any, rows: KnownRows, found: Evaluation | NumberEvaluation, out: str
+    args: argparse.Namespace, model: Any, rows: Rows, found: Evaluation | NumberEvaluation, out: str
 ) -> str:
     # Beside a promise nothing tells which raw rows the measures come from.
     promise = getattr(model, "guarantee_", None)
@@ -163,8 +166,8 @@ def _report(
         facts["predictions"] = reports.file_name(out)
     files = {"the model": args.model, "the rows": None if private else args.data}
     facts |= reports.facts_of({}, **files)
-    assert rows.labels is not None
-    shown = reports.evidence(model, rows.labelled, rows.labels)
+    assert rows.y is not None
+    shown = reports.evidence(model, rows.labelled.X, rows.y)
     whose = "" if private else f" of {reports.file_name(args.data)}"
     title = f"Predictions of {Path(args.model).name}{whose.replace(' of ', ' for ', 1)}"
     about = f"the {found.rows} labelled rows{whose}"
@@ -173,7 +176,7 @@ def _report(
 
 
 def _table_name(data: str) -> str:
-    return f"{contracts.stem_of(data)}.predictions.csv"
+    return f"{stem_of(data)}.predictions.csv"
 
 
 def _check(out: str, data: str, model: str, json: bool, id_column: str | None, label: str | None) -> None:
@@ -207,9 +210,8 @@ def _check_outputs(path: str, model: Any, asked: list[str], level: float | None)
 def _place_encoders(model: Any, encoders: dict[str, str]) -> None:
     """Tell the schema of a model where its encoders are; files other than those of the fit are refused."""
     schema: Any = getattr(model, "schema", None)
-    declared = (
-        {} if schema is None else {known.name: known.encoder for known in schema.features if known.encoder}
-    )
+    features = schema.features if schema else ()
+    declared = {known.name: known.encoder for known in features if known.encoder}
     for name in encoders:
         if name not in declared:
             raise InvalidInputError(f"--encoder names {name!r}: the model has no encoder for such a column")
@@ -224,12 +226,12 @@ def _place_encoders(model: Any, encoders: dict[str, str]) -> None:
 
 
 def predictions(
-    model: Any, rows: KnownRows, asked: Sequence[str] = (), quiet: bool = True, level: float = LEVEL
+    model: Any, rows: Rows, asked: Sequence[str] = (), quiet: bool = True, level: float = LEVEL
 ) -> dict[str, AnyArray]:
     """Columns of the result, computed in blocks of rows so that a bar can move."""
     starts = range(0, len(rows), BLOCK_ROWS)
     parts = [
-        predicted(model, rows.block(start, start + BLOCK_ROWS), asked, level)
+        predicted(model, rows[start : start + BLOCK_ROWS].X, asked, level)
         for start in track(starts, len(starts), "predicting", show=False if quiet else None)
     ]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -247,23 +249,22 @@ def predicted(model: Any, block: Any, asked: Sequence[str], level: float) -> dic
 
 
 def measured(
-    model: Any, rows: KnownRows, columns: dict[str, AnyArray], level: float = LEVEL
+    model: Any, rows: Rows, columns: dict[str, AnyArray], level: float = LEVEL
 ) -> Evaluation | NumberEvaluation:
     """How good the predictions are."""
-    assert rows.labels is not None
+    assert rows.y is not None
     # Rows of one person are alike: the number of errors is then no binomial one.
-    schema = getattr(model, "schema", None)
-    independent = schema is None or schema.person is None
+    independent = rows.schema.person is None
     if not hasattr(model, "classes_"):
-        truth = np.asarray(rows.labels, dtype=np.float64)
-        return measured_numbers(columns, truth, rows.with_label, level=level, bounded=independent)
+        truth = np.asarray(rows.y, dtype=np.float64)
+        return measured_numbers(columns, truth, rows.known, level=level, bounded=independent)
     scores = None
     if len(model.classes_) == 2 and hasattr(model, "decision_function"):
         starts = range(0, len(rows), BLOCK_ROWS)
-        blocks = [model.decision_function(rows.block(start, start + BLOCK_ROWS)) for start in starts]
-        scores = np.concatenate(blocks)[rows.with_label]
-    found = columns["prediction"][rows.with_label]
-    return evaluate(found, rows.labels, scores=scores, bounded=independent)
+        blocks = [model.decision_function(rows[start : start + BLOCK_ROWS].X) for start in starts]
+        scores = np.concatenate(blocks)[rows.known]
+    found = columns["prediction"][rows.known]
+    return evaluate(found, rows.y, scores=scores, bounded=independent)
 
 
 def measured_numbers(

@@ -21,7 +21,8 @@ from onefold.cli.outputs import (
     write_private_table,
 )
 from onefold.exceptions import InvalidInputError
-from onefold.tables.reading import Table, read_table
+from onefold.tables.reading import Table
+from onefold.tables.rows import read_table
 
 if TYPE_CHECKING:
     from onefold.release import Curve, Strength, TableRelease

@@ -160,7 +160,7 @@ def _described(path: Path) -> dict[str, Any]:
 
 
 def _of_model(args: argparse.Namespace, path: Path) -> Report:
-    from onefold.cli.models import load_classifier, read_rows
+    from onefold.cli.models import load_classifier, read_rows, schema_of
     from onefold.cli.predict import measured, predictions
     from onefold.report.evaluation import estimate
 
@@ -170,21 +170,21 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
                 raise FileFormatError(f"{path}: not a model file, or damaged")
         raise InvalidInputError(UNKNOWN.format(path=path))
     model, names = load_classifier(args.thing, args.quiet)
-    schema = getattr(model, "schema", None)
+    schema = schema_of(model, names)
     facts: dict[str, Any] = {
         "kind": type(model).__name__,
         "features": int(getattr(model, "n_features_in_", 0)) or None,
         "classes": [str(label) for label in model.classes_],
     }
-    if schema is not None:
+    if not schema.plain:
         facts |= {"columns": [field.name for field in schema.features], "digest of the schema": schema.digest}
     facts["SHA-256 of the model"] = reports.digest(args.thing)
     title = f"Model {path.name}"
     if args.data is None:
-        estimated = estimate(model, bounded=schema is None or schema.person is None)
+        estimated = estimate(model, bounded=schema.person is None)
         known = None if estimated is None else estimated.to_dict()
         return reports.model_report(args, title, facts, model=model, estimated=known)
-    label = args.label or (None if schema is None or schema.label is None else schema.label.name)
+    label = args.label or (None if schema.label is None else schema.label.name)
     if label is None:
         raise InvalidInputError("name the column of classes in --data with --label COL")
     rows = read_rows(args.data, model, names, label=label, quiet=args.quiet)
@@ -194,6 +194,5 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
         name = reports.file_name(args.data)
         facts |= {"tested on": name, "SHA-256 of these rows": reports.digest(args.data)}
         about = f"{found.rows} rows of {name}"
-    assert rows.labels is not None
-    shown = reports.evidence(model, rows.labelled, rows.labels)
+    shown = reports.evidence(model, rows.labelled.X, rows.y)
     return reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)

@@ -147,13 +147,11 @@ def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
 
 def _for_unit(schema: Schema, unit: str | None) -> Schema:
     """The schema for what is protected: records have no column of persons."""
-    from onefold.cli.contracts import without_person
-
     if unit == "person" and schema.person is None:
         raise InvalidInputError(
             '--unit person needs a column with "onefold:role": "person" in the schema, and rowsPerPerson'
         )
-    return without_person(schema) if unit == "record" else schema
+    return schema.without_person() if unit == "record" else schema
 
 
 # --- one table --------------------------------------------------------------------------------------------

@@ -16,9 +16,9 @@ from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, say, show, without_bars
 from onefold.cli.outputs import check_spares_ledger, check_writable, take_guarantee_away
-from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
-from onefold.tables.reading import read_table
+from onefold.tables.rows import read_table, rows
+from onefold.tables.tasks import CLASSES
 
 if TYPE_CHECKING:
     from onefold.report.builders import HeldOutAccuracy
@@ -141,30 +141,25 @@ def run_source(args: argparse.Namespace) -> int:
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
     given: dict[str, Any]
-    rows: Any
+    table: Any
     if schema is None:
-        table, labels = read_labelled(
-            args.data,
-            args.label,
-            keep=noise.kept_columns(args.label)[1:],
-            ignore=args.ignore,
-            two_classes=noise.classes is None,
-            quiet=args.quiet,
-            private=True,
-        )
-        rows, width = table.in_float64, _encoded_width(table.values, encoder)
-        given = {"y": noise.labels(labels), "person": noise.persons(table)}
-        reach = math.sqrt(table.values.shape[1]) * max(map(abs, noise.range or (0.0,)))
+        read = noise.read(args.data, args.label, args.ignore, "private", quiet=args.quiet)
+        shortage = None if noise.classes is not None else CLASSES.shortage(read.y, read.known)
+        if shortage is not None:
+            raise InvalidInputError(f"{args.data}: label column {args.label!r} has {shortage}")
+        table, width = read.in_float64, _encoded_width(read.X, encoder)
+        given = {"y": read.y, "person": noise.persons(read)}
+        reach = math.sqrt(read.n_features) * max(map(abs, noise.range or (0.0,)))
         mechanism = _mechanism(args.method, noise, args.radius or reach or 1.0, width)
     else:
         with busy(f"reading {args.data}", args.quiet):
-            rows = read_table(args.data, schema=schema, private=True)
+            table = read_table(args.data, schema=schema, private=True)
         alone = args.method == "moments" and noise.unit == "record"
         given = {"schema": schema, "person": False if alone else None}
         mechanism = _mechanism(args.method, noise, 1.0, schema.width, schema)
     with without_bars(args.quiet), busy("describing the source", args.quiet):
         source = PrivateSource.fit(
-            rows,
+            table,
             mechanism=mechanism,
             encoder=encoder,
             label_mechanism=noise.label_mechanism(schema) if args.method == "noise" else None,
@@ -177,7 +172,7 @@ def run_source(args: argparse.Namespace) -> int:
     result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
     words = [f"source written to {args.out}", *_classes_in_words(source, noise, schema)]
     if promise.neighbours == "replace" and promise.person is None:  # else the number of rows is private
-        result["rows"] = len(given["y"]) if schema is None else rows.n_rows
+        result["rows"] = len(given["y"]) if schema is None else table.n_rows
     words += shared.promise_in_words(promise, args.ledger)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
@@ -220,10 +215,10 @@ def run_fit(args: argparse.Namespace) -> int:
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}
     model = TransferClassifier(**given, strategy=args.strategy, **more)
-    names, rows, labels = _target(args, schema)
+    names, table, labels = _target(args, schema)
     with without_bars(args.quiet), busy("fitting", args.quiet):
-        model.fit(rows, labels)
-    if names is not None:
+        model.fit(table, labels)
+    if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     take_guarantee_away(args.out)
     model.save(args.out)
@@ -332,16 +327,16 @@ def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
 def _target(args: argparse.Namespace, schema: Any) -> tuple[Any, Any, AnyArray]:
     """Names of the features, rows and labels of the target."""
     if schema is None:
-        table, labels = read_labelled(
-            args.data, args.label, ignore=args.ignore, two_classes=False, quiet=args.quiet
-        )
-        return table.names, table.values, labels
+        with busy(f"reading {args.data}", args.quiet):
+            given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": CLASSES.name}
+            read = rows(args.data, "numbers", mode="lenient", **given)
+        return read.names, read.X, np.asarray(read.y)
     from onefold.transfer.classifier import few_labels, with_unlabelled
 
     few = with_unlabelled(schema)
     with busy(f"reading {args.data}", args.quiet):
-        rows = read_table(args.data, schema=few)
-    return None, rows, few_labels(schema, rows)
+        table = read_table(args.data, schema=few)
+    return (), table, few_labels(schema, table)
 
 
 def _missing_in_words(model: Any, labels: AnyArray) -> list[str]:

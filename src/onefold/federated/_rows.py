@@ -30,7 +30,7 @@ PUBLIC_BATCHES = "the given division into batches was chosen without looking at 
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class SiteRows:
     """Rows in the order they came, without those that were forgotten."""
 
     values: Array  # (n, p) what the classifier is fitted on
@@ -43,12 +43,12 @@ class Rows:
     partition: str | None = None  # how classes were divided: by the classifier, or "given"; None: not yet
 
     @classmethod
-    def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> Rows:
+    def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> SiteRows:
         """Rows that have just come, each class in one batch."""
         count = len(values)
         return cls(values, _narrow(labels), np.arange(count), np.zeros(count, dtype=np.intp), count, noisy)
 
-    def without(self, positions: Index) -> Rows:
+    def without(self, positions: Index) -> SiteRows:
         """The other rows; the memory of these is let go."""
         kept = np.ones(len(self.values), dtype=bool)
         kept[positions] = False
@@ -61,14 +61,14 @@ class Rows:
             noisy=None if self.noisy is None else self.noisy[kept],
         )
 
-    def with_more(self, more: Rows) -> Rows:
+    def with_more(self, more: SiteRows) -> SiteRows:
         """These rows and then further ones, in batches of their own."""
         batches = more.batches.copy()
         for label in np.unique(more.labels):
             own = self.batches[self.labels == label]
             batches[more.labels == label] += own.max(initial=-1) + 1
         both = None if self.noisy is None or more.noisy is None else np.concatenate([self.noisy, more.noisy])
-        return Rows(
+        return SiteRows(
             np.concatenate([self.values, more.values]),
             np.concatenate([self.labels, more.labels]),
             np.concatenate([self.numbers, more.numbers + self.n_ever]),
@@ -79,7 +79,7 @@ class Rows:
             self.partition,
         )
 
-    def in_batches(self, batches: Index, divided: Labels, partition: str) -> Rows:
+    def in_batches(self, batches: Index, divided: Labels, partition: str) -> SiteRows:
         """With new batches for the ``divided`` classes, which were found in this way."""
         clustered = [label for label in self.clustered if label not in divided]
         if partition == "kmeans":
@@ -103,7 +103,7 @@ class Rows:
         return found if self.noisy is None else {**found, "noisy": self.noisy}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> Rows:
+    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> SiteRows:
         """What :meth:`to_arrays` made."""
         try:
             rows = cls(
@@ -215,7 +215,7 @@ class Recipe:
         person: Any = None,
         known: Index | None = None,
         batches: str | None = None,
-    ) -> tuple[Rows, Guarantee | None]:
+    ) -> tuple[SiteRows, Guarantee | None]:
         """Rows as the classifier may see them, each class in one batch yet, and their guarantee.
 
         Where they belong to persons, without those above the number that a person may have and without those
@@ -224,7 +224,7 @@ class Recipe:
         if self.maker is None:
             if person is not None:
                 raise InvalidInputError("person needs a mechanism: without noise nobody is promised anything")
-            return Rows.new(samples.copy(), labels.copy()), None
+            return SiteRows.new(samples.copy(), labels.copy()), None
         most, used = self.maker.mechanism.rows_per_person, np.arange(len(samples)) if known is None else known
         if person is not None or most is not None:
             whom = person if known is None else person[known]
@@ -235,7 +235,7 @@ class Recipe:
         rows = self._private(self.maker, samples[used], labels[used])
         return replace(rows, numbers=used, n_ever=len(samples)), guarantee
 
-    def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> Rows:
+    def _private(self, maker: Fabricator, samples: Array, labels: Labels) -> SiteRows:
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
         noisy: Array | None = None
         if self.fabricate:
@@ -244,9 +244,9 @@ class Recipe:
                 noisy = None
         else:
             values = maker.randomise_checked(samples, labels, rng)
-        return Rows.new(values, np.asarray(maker.labels_), noisy)
+        return SiteRows.new(values, np.asarray(maker.labels_), noisy)
 
-    def smoothed_again(self, rows: Rows, labels: Labels) -> Rows:
+    def smoothed_again(self, rows: SiteRows, labels: Labels) -> SiteRows:
         """Rows with these classes fabricated from the noisy rows that are left, without further noise."""
         if self.maker is None:
             raise InvalidInputError("the mechanism is unknown: load the model with like=LocalModel(...)")
@@ -273,7 +273,7 @@ class Recipe:
             copy.feature_names_in_ = like.feature_names_in_
         return copy
 
-    def fit(self, rows: Rows, guarantee: Guarantee | None, estimator: Any) -> tuple[Any, Rows]:
+    def fit(self, rows: SiteRows, guarantee: Guarantee | None, estimator: Any) -> tuple[Any, SiteRows]:
         """Fit a classifier to these rows, in their batches if they have any; the rows in its batches.
 
         Machines that would come out equal are taken from the memory.
@@ -341,8 +341,8 @@ class Forgotten:
 
 
 def without_rows(
-    recipe: Recipe, fitted: Any, kept: Rows, positions: Index, division: str
-) -> tuple[Any, Rows, Forgotten]:
+    recipe: Recipe, fitted: Any, kept: SiteRows, positions: Index, division: str
+) -> tuple[Any, SiteRows, Forgotten]:
     """Fit the classifier of the rows that are left; only machines that had one of the others are fitted anew.
 
     ``division`` of the classes that lose rows: the "same" batches, divided "anew", or "whole" classes leave.
@@ -366,8 +366,8 @@ def without_rows(
 
 
 def with_rows(
-    recipe: Recipe, fitted: Any, kept: Rows, more: Rows, guarantee: Guarantee | None
-) -> tuple[Any, Rows]:
+    recipe: Recipe, fitted: Any, kept: SiteRows, more: SiteRows, guarantee: Guarantee | None
+) -> tuple[Any, SiteRows]:
     """Fit the classifier of these rows and of further ones in batches of their own."""
     estimator, touched = recipe.unfitted(fitted), np.unique(more.labels)
     if kept.noisy is None:
@@ -377,7 +377,7 @@ def with_rows(
     return recipe.fit(joined, guarantee, estimator)
 
 
-def divided(estimator: Any, rows: Rows, labels: Labels) -> Rows:
+def divided(estimator: Any, rows: SiteRows, labels: Labels) -> SiteRows:
     """Rows with these classes in the batches that the classifier divides them into."""
     mine = np.flatnonzero(np.isin(rows.labels, labels))
     if not isinstance(estimator, ClassModels) or not mine.size:

@@ -18,7 +18,7 @@ from onefold.fabrication import PrivateClassifier
 from onefold.federated._rows import (
     Forgotten,
     Recipe,
-    Rows,
+    SiteRows,
     identifiers,
     more_identifiers,
     partition_of,
@@ -678,7 +678,7 @@ class LocalModel(BaseEstimator):
         model = cls._of(estimator, _schema_in(arrays, estimator), like)
         model.offset_ = offset_of(arrays)
         if "values" in arrays:
-            rows = model._rows = replace(Rows.from_arrays(arrays), partition=partition_of(estimator))
+            rows = model._rows = replace(SiteRows.from_arrays(arrays), partition=partition_of(estimator))
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
         return model
 
@@ -734,7 +734,7 @@ class LocalModel(BaseEstimator):
             log.append(event, site, rows=done.n_rows, exact=done.exact, partition=done.partition)
         return done
 
-    def _install(self, estimator: Any, rows: Rows) -> None:
+    def _install(self, estimator: Any, rows: SiteRows) -> None:
         self.estimator_, self._digest, self.fit_count_ = estimator, None, self.fit_count_ + 1
         self.offset_ = None
         if self.keep_rows:
@@ -748,7 +748,7 @@ class LocalModel(BaseEstimator):
         schema = {} if self.schema_ is None else schema_arrays(self.schema_)
         return schema if self.offset_ is None else schema | self.offset_.to_arrays()
 
-    def _kept(self) -> Rows:
+    def _kept(self) -> SiteRows:
         self._fitted()
         if not hasattr(self, "_rows"):
             raise InvalidInputError("this model does not have its rows: fit it with keep_rows=True")

@@ -3,7 +3,7 @@
 from onefold.tables.checking import Finding, check_table
 from onefold.tables.encoded import CellEncoder
 from onefold.tables.fields import Field
-from onefold.tables.reading import read_table
+from onefold.tables.rows import read_table
 from onefold.tables.schema import Schema
 from onefold.tables.writing import write_table
 

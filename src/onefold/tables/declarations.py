@@ -86,7 +86,9 @@ def _about_texts(given: Any) -> Checks:
     yield not isinstance(given.name, str) or not given.name, "the name must be a text that is not empty"
     yield given.type not in TYPES, f"type must be one of {', '.join(TYPES)}"
     yield given.role not in ROLES, f"onefold:role must be one of {', '.join(ROLES)}"
-    yield given.scale not in ("linear", "log"), "onefold:scale must be linear or log"
+    yield given.scale not in ("linear", "log", "plain"), "onefold:scale must be linear, log or plain"
+    wrong = given.scale == "plain" and (given.type != "number" or given.levels or given.missing != "refuse")
+    yield wrong, "onefold:scale plain is for numbers that are never missing"
     yield given.missing not in ("refuse", "indicator"), "onefold:missing must be refuse or indicator"
     written = given.written
     texts = (given.unit, given.format, written.decimal, written.group, given.review)
@@ -202,6 +204,9 @@ def _about_levels(given: Any) -> Checks:
 def _about_range(given: Any) -> Checks:
     yield given.other is not None, "onefold:other is for categories"
     wrong = given.low is None or given.high is None
+    if wrong and given.scale == "plain":
+        yield given.low is not given.high, "minimum and maximum go together"
+        return
     yield wrong, "minimum and maximum must be finite numbers: declare them from what the column means"
     low, high = float(given.low), float(given.high)
     yield not low < high or not math.isfinite(high - low), "minimum must be below maximum"
@@ -240,6 +245,8 @@ def _about_table(given: Any) -> Checks:
     for role in ("label", "person"):
         named = [known.name for known in given.fields if known.role == role]
         yield len(named) > 1, f"fields {' and '.join(map(repr, named[:2]))} both have the role {role}"
+    plain = {known.scale == "plain" for known in given.fields if known.role == "feature"}
+    yield len(plain) > 1, "either all features are numbers as they stand (onefold:scale plain), or none is"
     for key, value in (("rowsAbout", given.rows_about), ("rowsPerPerson", given.rows_per_person)):
         wrong = value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1)
         yield wrong, f"{key} must be a whole number from 1 on"

@@ -77,8 +77,8 @@ class Field:
         Texts that stand for a missing cell in this column; None for those of the table.
     unit : str, default=""
         Unit of measurement, compared between sites.
-    scale : {"linear", "log"}, default="linear"
-        Whether numbers are encoded as they are or by their logarithm.
+    scale : {"linear", "log", "plain"}, default="linear"
+        Whether numbers are encoded by their place in the range or by their logarithm, or not at all.
     log_unit : float or None, default=None
         Distance from ``low`` at which the logarithm begins to bend; None for a thousandth of the range.
     missing : {"refuse", "indicator"}, default="refuse"
@@ -198,6 +198,8 @@ class Field:
             return 0.5
         if self.encoder is not None:
             return 1.0 if self.nullable else 0.25
+        if self.scale == "plain":
+            return math.inf if self.low is None else max(self._low**2, self._high**2)
         return 1.0 if not self.nullable else 1.0 + self._filled**2
 
     @property
@@ -207,6 +209,8 @@ class Field:
             return 1.0
         if self.encoder is not None:
             return 1.25 if self.nullable else 1.0
+        if self.scale == "plain":
+            return math.inf if self.low is None else (self._high - self._low) ** 2
         return 1.0 if not self.nullable else 1.0 + max(self._filled, 1.0 - self._filled) ** 2
 
     # --- reading cells ------------------------------------------------------------------------------------
@@ -318,6 +322,23 @@ class Field:
             place = int(np.argmax(wrong))
             told = self.problem(int(problems[place]))
             raise InvalidInputError(f"{where}row {first_row + place}, column {self.name!r}: {told}")
+
+    def renamed(self, name: str) -> "Field":
+        """Return the same field for another column; what is declared is not checked again.
+
+        Parameters
+        ----------
+        name : str
+            Heading of the other column.
+
+        Returns
+        -------
+        Field
+            A new field.
+        """
+        field = object.__new__(Field)
+        field.__dict__.update(self.__dict__, name=name)
+        return field
 
     def problem(self, code: int) -> str:
         """Return what is wrong with a cell, in words that do not repeat it.
@@ -432,6 +453,8 @@ class Field:
         ndarray of shape (n_rows, width)
             Encoded cells.
         """
+        if self.scale == "plain":
+            return np.asarray(parsed).reshape(-1, 1)
         encoded = np.zeros((len(parsed), self.width))
         rows = np.arange(len(parsed))
         if self.encoder is not None:
@@ -467,6 +490,8 @@ class Field:
         """
         if self.encoder is not None:
             raise InvalidInputError(f"column {self.name!r} is encoded: no cell can be made of its numbers")
+        if self.scale == "plain":
+            return encoded[:, 0]
         if self.is_category:
             codes = np.argmax(encoded, axis=1)
             return np.where(codes == len(self.levels), -1, codes)

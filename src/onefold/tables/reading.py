@@ -1,10 +1,9 @@
-"""Reading tables from CSV, NPZ or Parquet files, folders of Parquet files, and databases.
+"""Cells of tables as they stand, from CSV, NPZ or Parquet files, folders of Parquet files, and databases.
 
-:func:`scan` yields blocks of rows, so that a file of any length can be read; :func:`read_table` gathers them,
-as they stand or read by a schema.
+:func:`scan` yields blocks of rows, so that a file of any length can be read; :func:`gather` joins them.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -12,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, rounds_whole
-from onefold.tables.columns import Parsed
-from onefold.tables.schema import Schema
+from onefold._base.arrays import AnyArray, column_array, rounds_whole
+from onefold.tables.columns import named
+from onefold.tables.databases import is_address
 from onefold.tables.sources import BLOCK_ROWS, Source, open_table
 
-__all__ = ["Table", "columns_of", "gather", "read_table", "scan"]
+__all__ = ["Table"]
 
+SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".sql")
 MOST_SHARED = 10_000  # different texts of a column that are held once each
 
 
@@ -51,21 +51,23 @@ class Table(Mapping[str, Any]):
         return len(self.columns)
 
 
-def columns_of(path: str | Path) -> tuple[str, ...]:
-    """Return the names of a file's columns.
+def stem_of(path: str) -> str:
+    """Return the name of a table without folder and suffixes, from which the names of results are made.
 
     Parameters
     ----------
-    path : path
-        A file that :func:`read_table` understands.
+    path : str
+        A file or an address that :func:`read_table` understands.
 
     Returns
     -------
-    tuple of str
-        The names, in the order of the file.
+    str
+        Its name.
     """
-    with open_table(path) as source:
-        return source.names
+    name = Path(path.rpartition("#")[2] if is_address(path) else path).name
+    while Path(name).suffix.lower() in SUFFIXES:
+        name = Path(name).stem
+    return name
 
 
 def scan(
@@ -103,68 +105,8 @@ def scan(
         yield from source.blocks(source.names if columns is None else columns, block_rows)
 
 
-def read_table(
-    path: str | Path,
-    *,
-    schema: Schema | None = None,
-    columns: Sequence[str] | None = None,
-    private: bool = False,
-) -> Table:
-    """Read a table from a file, a folder or a database.
-
-    Parameters
-    ----------
-    path : path or str
-        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
-        files with the same columns, which are read in the order of their names. Or a table in a database:
-        ``postgresql://USER@HOST/DATABASE#TABLE`` or ``sqlite:///FILE#TABLE``; ``#FILE.sql`` names a file with
-        a SELECT statement instead.
-    schema : Schema or None, default=None
-        The contract of the table. Features and label are read by it block by block, so that a long table
-        takes the memory of its numbers and not that of its texts; :meth:`Schema.parse` says which cells break
-        the contract. None leaves the cells as they stand in the file.
-    columns : sequence of str or None, default=None
-        The columns wanted, in this order; None for all columns of the file, or with a schema for those it has
-        a use for: the features, and label, person and identifiers if they are there.
-    private : bool, default=False
-        Whether privacy is promised for the rows. Then no row decides how others are read, whether there is a
-        warning, or whether a table is one: it may have no rows. Which lines of a CSV file are rows is still
-        checked, and its errors are about the file.
-
-    Returns
-    -------
-    Table
-        A mapping of columns, for :class:`Schema` and everything that takes one.
-
-    See Also
-    --------
-    write_table : Writes a table.
-    Schema : The contract of a table.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from onefold.tables import Schema, read_table
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder) / "wards.csv"
-    ...     _ = path.write_text("age;ward\\n31;a\\n64;b\\n")
-    ...     table = read_table(path)
-    >>> table["ward"].tolist()
-    ['a', 'b']
-    """
-    with open_table(path, private=private) as source:
-        if columns is None:
-            columns = source.names if schema is None else _used(schema, source.names)
-        source.require(columns)
-        found = gather(source, columns, schema, may_be_empty=private)
-    return Table(source.path, found, len(next(iter(found.values()))))
-
-
-def gather(
-    source: Source, columns: Sequence[str], schema: Schema | None = None, *, may_be_empty: bool = False
-) -> dict[str, Any]:
-    """Read columns of an open file to its end.
+def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False) -> Table:
+    """Read columns of an open file to its end, as they stand.
 
     Parameters
     ----------
@@ -172,56 +114,53 @@ def gather(
         The open file.
     columns : sequence of str
         The columns wanted.
-    schema : Schema or None, default=None
-        The contract by which features and label are read.
     may_be_empty : bool, default=False
         Whether a table without rows is one.
 
     Returns
     -------
-    dict of str to ndarray
+    Table
         The columns, in the order asked for.
     """
-    if schema is not None:
-        schema = schema.beside(source.path)
-    fields = (
-        {} if schema is None else {known.name: known for known in (*schema.features, schema.label) if known}
-    )
-    tokens = () if schema is None else tuple(schema.missing_values)
     parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
-    problems: dict[str, list[AnyArray]] = {name: [] for name in columns if name in fields}
     books: dict[str, dict[str, str]] = {}
     for block in source.blocks(columns, may_be_empty=may_be_empty):
         for name, values in block.items():
-            if name in fields:
-                values, wrong = fields[name].read(values, tokens)
-                problems[name].append(wrong.astype(np.int8))
-            elif source.delimiter is not None:
-                values = _shared(values, books.setdefault(name, {}))
-            parts[name].append(values)
+            is_text = source.delimiter is not None
+            parts[name].append(_shared(values, books.setdefault(name, {})) if is_text else values)
     # One column after the other, so that no more than one is there twice.
-    found: dict[str, Any] = {name: _joined(parts.pop(name)) for name in list(parts)}
-    return found | {
-        name: Parsed(found[name], np.concatenate(wrong), fields[name]) for name, wrong in problems.items()
-    }
+    found: dict[str, Any] = {name: join_blocks(parts.pop(name)) for name in list(parts)}
+    return Table(source.path, found, len(next(iter(found.values()))))
 
 
-def _joined(parts: list[AnyArray]) -> AnyArray:
-    """One array of all blocks; no cell of one block changes what those of another are."""
+class Held(Source):
+    """A table in memory: a frame, a dict of columns, or an array without names."""
+
+    def __init__(self, table: Any) -> None:
+        super().__init__(getattr(table, "path", None) or "the table")
+        if getattr(table, "ndim", 0) == 2 and not hasattr(table, "columns"):
+            table = {f"x{number}": column for number, column in enumerate(np.asarray(table).T)}
+            self.matrix, self.named = tuple(table), False
+        self.table = table
+        self.names = tuple(map(str, getattr(table, "columns", table)))
+
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        yield {name: column_array(named(self.table, name)) for name in columns}
+
+
+def open_any(source: Any, private: bool) -> Source:
+    """Open a table of any kind: a path, an address, a frame, a dict of columns or an array."""
+    return open_table(source, private=private) if isinstance(source, (str, Path)) else Held(source)
+
+
+def join_blocks(parts: list[AnyArray]) -> AnyArray:
+    """Join blocks of a column to one array; no cell of one block changes what those of another are."""
     kinds = {part.dtype.kind for part in parts}
     if len(kinds) == 1 or kinds <= {*"iuf"}:
         joined = np.concatenate(parts)
         if kinds <= {"f"} or not rounds_whole(joined):
             return joined
     return np.fromiter(chain.from_iterable(parts), dtype=object, count=sum(map(len, parts)))
-
-
-def _used(schema: Schema, names: Collection[str]) -> list[str]:
-    return [
-        known.name
-        for known in schema.fields
-        if known.role == "feature" or (known.role != "ignored" and known.name in names)
-    ]
 
 
 def _shared(values: AnyArray, book: dict[str, str]) -> AnyArray:

@@ -34,6 +34,7 @@ __all__ = ["Schema"]
 
 LARGEST_FILE = 20_000_000
 SHOWN_NAMES = 8
+UNNAMED = "#"  # begins the names of columns that have none
 NO_LABEL = 'the schema has no label: set "onefold:role" of a field to "label"'
 
 
@@ -154,6 +155,37 @@ class Schema(TransformerMixin, BaseEstimator):
             raise InvalidInputError(f"{place_of(X)}the table has no rows")
         return cls(fields, name=name, missing_values=missing, source=source)
 
+    @classmethod
+    def numbers(
+        cls, names: Sequence[str] | int, low: float | None = None, high: float | None = None
+    ) -> "Schema":
+        """Declare columns of numbers that are used as they stand, such as pixels or an embedding.
+
+        Parameters
+        ----------
+        names : sequence of str or int
+            The columns, or how many there are where only their places are known.
+        low : float or None, default=None
+            Smallest value of every column; None where nothing is declared, and then nothing can be private.
+        high : float or None, default=None
+            Largest value.
+
+        Returns
+        -------
+        Schema
+            A schema whose encoding changes nothing.
+
+        Examples
+        --------
+        >>> from onefold.tables import Schema
+        >>> Schema.numbers(["a", "b"]).transform([[1.5, 7.0]]).tolist()
+        [[1.5, 7.0]]
+        """
+        if isinstance(names, int):
+            names = [f"{UNNAMED}{number}" for number in range(1, names + 1)]
+        first = Field(UNNAMED, scale="plain", low=low, high=high)
+        return cls(tuple(first.renamed(name) for name in names))
+
     # --- what is declared -----------------------------------------------------------------------------------
 
     @property
@@ -178,6 +210,16 @@ class Schema(TransformerMixin, BaseEstimator):
         if label is None or not label.is_category:
             return None
         return np.sort(np.array(label.levels, dtype=label.dtype))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all features are numbers that are used as they stand."""
+        return all(known.scale == "plain" for known in self.features)
+
+    @property
+    def unnamed(self) -> bool:
+        """Whether features are known by their places alone: those of a matrix without names."""
+        return self.plain and all(known.name.startswith(UNNAMED) for known in self.features)
 
     @property
     def to_review(self) -> tuple[Field, ...]:
@@ -209,6 +251,8 @@ class Schema(TransformerMixin, BaseEstimator):
                 "this schema was inferred from private rows, so its ranges and categories give them away: "
                 "declare it from public knowledge, or infer it from a public sample"
             )
+        if self.plain and any(known.low is None for known in self.features):
+            raise InvalidInputError("numbers as they stand have no declared range: nothing can be promised")
 
     def require_confirmed(self, where: str = "SCHEMA") -> None:
         """Refuse a schema on which no promise can rest: of private rows, or with guesses nobody confirmed.
@@ -272,7 +316,7 @@ class Schema(TransformerMixin, BaseEstimator):
             self.field(name)
         day = datetime.now(UTC).date().isoformat() if on is None else on
         word = Confirmation(by, day, ground, columns is None)
-        return self._with_fields(
+        return self.with_fields(
             replace(known, review="", confirmed=word) if known.name in chosen else known
             for known in self.fields
         )
@@ -295,7 +339,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         known = {name: self.field(name) for name in places}
         changed = {name: known[name].with_encoder(place) for name, place in places.items()}
-        return self._with_fields(changed.get(each.name, each) for each in self.fields)
+        return self.with_fields(changed.get(each.name, each) for each in self.fields)
 
     def beside(self, path: Any) -> "Schema":
         """Return the schema for a table in a file: images that cells name are in the folder of the table.
@@ -313,9 +357,77 @@ class Schema(TransformerMixin, BaseEstimator):
         fields = tuple(known.beside(path) for known in self.fields)
         if all(new is old for new, old in zip(fields, self.fields, strict=True)):
             return self
-        return self._with_fields(fields)
+        return self.with_fields(fields)
 
-    def _with_fields(self, fields: Iterable[Field]) -> "Schema":
+    def with_roles(
+        self, label: str | None = None, person: str | None = None, ignore: Iterable[str] = ()
+    ) -> "Schema":
+        """Return the schema with columns in other roles; what had the role of the label is left out.
+
+        Parameters
+        ----------
+        label : str or None, default=None
+            The column to predict; None keeps what is declared.
+        person : str or None, default=None
+            The column that says whom a row is about; None keeps what is declared.
+        ignore : iterable of str, default=()
+            Columns to leave out.
+
+        Returns
+        -------
+        Schema
+            A new schema.
+        """
+        roles = dict.fromkeys(ignore, "ignored")
+        roles |= {name: role for name, role in ((label, "label"), (person, "person")) if name is not None}
+        taken = {role for role in roles.values() if role != "ignored"}
+        for name, role in roles.items():
+            if self.field(name).role == "label" and role != "label" and "label" not in taken:
+                raise InvalidInputError(f"column {name!r} is the label: it cannot be {role}")
+        return self.with_fields(
+            replace(known, role=roles.get(known.name, "ignored" if known.role in taken else known.role))
+            if known.name in roles or known.role in taken
+            else known
+            for known in self.fields
+        )
+
+    def without_person(self) -> "Schema":
+        """Return the schema for a promise to records: the column of persons is left out.
+
+        Returns
+        -------
+        Schema
+            The same, or a new schema.
+        """
+        return self if self.person is None else self.with_roles(ignore=[self.person.name])
+
+    def require_feature(self, where: str) -> None:
+        """Refuse a schema from which nothing can be learned.
+
+        Parameters
+        ----------
+        where : str
+            The file of the table or the schema, for the message.
+        """
+        if not self.features:
+            raise InvalidInputError(
+                f"{where}: no feature column is left: the others are empty, constant, or different in every "
+                "row"
+            )
+
+    def with_fields(self, fields: Iterable[Field]) -> "Schema":
+        """Return the schema with other fields.
+
+        Parameters
+        ----------
+        fields : iterable of Field
+            The columns.
+
+        Returns
+        -------
+        Schema
+            A new schema that says the same about the whole table.
+        """
         return Schema(**self.get_params(deep=False) | {"fields": tuple(fields)})
 
     # --- sensitivity ----------------------------------------------------------------------------------------
@@ -376,6 +488,8 @@ class Schema(TransformerMixin, BaseEstimator):
         ndarray of shape (n_rows, width)
             Encoded rows.
         """
+        if self.plain and getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
+            return np.asarray(X)
         return self.encode(self.parse(X, strict=False))
 
     def inverse_transform(self, X: Any) -> Arrays:
@@ -458,6 +572,8 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if not self.features:
             raise InvalidInputError("the schema has no feature: declare a column that can be learned from")
+        if self.plain:
+            return np.column_stack([parsed[known.name] for known in self.features])
         return np.hstack([known.encode(parsed[known.name]) for known in self.features])
 
     def decode(self, encoded: Floats) -> Arrays:

@@ -5,18 +5,14 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
-from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
-from onefold.tables import read_table
-
-if TYPE_CHECKING:
-    from onefold.tables import Schema
-
-    Rows = tuple[Any, Any]
+from onefold.tables import Schema, read_table
+from onefold.tables.rows import rows
+from onefold.tables.tasks import CLASSES
 
 RULE = (
     "how the answers of the sites are combined. min: the closest site decides, for sites that trust each "
@@ -100,22 +96,17 @@ def check_rule(rule: str, held_out: str | None) -> None:
         raise InvalidInputError("--held-out is for --rule weighted")
 
 
-def held_out_rows(
-    path: str | None,
-    label: str | None,
-    ignore: list[str],
-    names: tuple[str, ...] | None = None,
-    schema: Schema | None = None,
-) -> Rows | None:
-    """The held-out rows of a table with their classes; ``names`` are the features, if they have names.
+def held_out_rows(path: str | None, label: str | None, ignore: list[str], schema: Schema) -> Any:
+    """The held-out rows of a table with their classes, by the schema of the sites; None without a table.
 
-    With a schema they are a table, and the classes are those of its label column.
+    Where that declares a label they are a table, and the classes are those of its label column.
     """
     if path is None:
         return None
-    if schema is not None:
+    if not schema.plain:
         return read_table(path, schema=schema), None
     if label is None:
         raise InvalidInputError("--held-out needs the name of its column with the classes: give --label COL")
-    table, labels = read_labelled(path, label, ignore=[] if names else ignore, features=names)
-    return table.values, labels
+    left_out = ignore if schema.unnamed else []
+    found = rows(path, schema, label=label, ignore=left_out, task=CLASSES.name)
+    return found.X, found.y

@@ -11,13 +11,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, reports
+from onefold.cli import reports
 from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
 from onefold.cli.predict import LEVEL, measured_numbers
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema, read_table
+from onefold.tables.rows import Rows, rows
+from onefold.tables.tasks import NUMBERS, identifiers_of
 
 if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
@@ -120,20 +122,19 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     schema = common.schema_of(args)
     if schema is None:
         raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
-    table = read_table(args.data, schema=schema)
+    keep = [] if args.id is None else [args.id]
+    table = rows(args.data, schema, mode="lenient", keep=keep)
     level = LEVEL if args.level is None else args.level
-    with busy(f"predicting {table.n_rows} rows", args.quiet):
-        result = federation.predict_numbers(table, schema=schema, level=level)
-    columns = {} if args.id is None else {args.id: read_table(args.data, columns=[args.id])[args.id]}
+    with busy(f"predicting {len(table)} rows", args.quiet):
+        result = federation.predict_numbers(table.X, schema=schema, level=level)
+    columns: dict[str, Any] = {name: identifiers_of(values) for name, values in table.kept.items()}
     columns |= {"prediction": result.predictions, "low": result.low, "high": result.high}
     if out is not None:
         write_columns(out, columns)
     found = None
-    if schema.label is not None and schema.label.name in table:
-        truth, known = schema.outputs(table, strict=False)
-        if len(truth):
-            alone = schema.person is None
-            found = measured_numbers(columns, truth, known, level=level, bounded=alone)
+    if table.y is not None and len(table.y):
+        alone = schema.person is None
+        found = measured_numbers(columns, table.y, table.known, level=level, bounded=alone)
     told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
@@ -170,12 +171,20 @@ def check_simulation(args: argparse.Namespace) -> None:
         raise InvalidInputError("--rule, --lie and --held-out are for classes: leave them out for numbers")
 
 
-def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = None) -> int:
-    """Read, unless the schema and the table are known; simulate, tell."""
+def run_simulation(args: argparse.Namespace, schema: Any, read: Rows | None = None) -> int:
+    """Read by the schema, unless rows were read by one that was inferred; simulate, tell."""
     from onefold.federated import simulate_regression
     from onefold.report.federations import SIMULATED, of_simulation
 
-    schema, table = _table(args) if known is None else known
+    table: Any = None
+    if schema is not None:
+        table = read_table(args.data, schema=schema)
+    else:
+        if args.epsilon is not None:
+            raise InvalidInputError("--epsilon needs --schema FILE: noise is in units of declared ranges")
+        given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": NUMBERS.name}
+        read = read or rows(args.data, encoders=shared.encoders_of(args), **given)
+        table, schema = dict(read.X) | {read.label: read.y}, read.schema
     if schema.source == "private":
         # Sites of a real federation declare one like it; here nothing is promised and nothing leaves.
         schema = Schema(**(schema.get_params(deep=False) | {"source": "public"}))
@@ -214,25 +223,6 @@ def run_simulation(args: argparse.Namespace, known: tuple[Schema, Any] | None = 
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
     return 0
-
-
-def _table(args: argparse.Namespace) -> tuple[Schema, Any]:
-    """The schema, declared or inferred from the table, and the table."""
-    schema = common.schema_of(args)
-    if schema is not None:
-        return schema, read_table(args.data, schema=schema)
-    if args.label is None:
-        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
-    if args.epsilon is not None:
-        raise InvalidInputError("--epsilon needs --schema FILE: noise is in units of declared ranges")
-    return inferred_table(args, "regression")
-
-
-def inferred_table(args: argparse.Namespace, task: str) -> tuple[Schema, Any]:
-    """A schema that is inferred from the table, and the table."""
-    encoders = shared.encoders_of(args)
-    table = contracts.read_columns(args.data, [args.label, *args.ignore], args.json)
-    return contracts.inferred(table, args.label, args.ignore, None, encoders, task=task), table
 
 
 def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,13 @@ from onefold.cli.console import busy, count_of, print_json, say, show
 from onefold.cli.federate import common, numbers
 from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
-from onefold.cli.tables import WHOLE, agreement, identifiers_of, labels_of, read_labelled, read_numbers
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.tables import read_table
+from onefold.federated.contract import message_classes
+from onefold.tables.rows import Rows, rows
+from onefold.tables.tasks import CLASSES, WHOLE, identifiers_of
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Collected, QueryResult
-    from onefold.tables import Schema
 
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
@@ -155,7 +156,7 @@ def _add_doubt_options(group: Any) -> None:
 class Doubt:
     """What was asked for about how sure the federation is, and the labelled rows it is calibrated on."""
 
-    table: Asked
+    table: Rows
     probabilities: bool
     alpha: float | None  # None for no sets
     false_alarm: float | None
@@ -166,15 +167,14 @@ class Doubt:
 
         if first.answered != result.answered or list(first.classes) != list(result.classes):
             raise FederationError("not the same sites answered about --calibrate and about DATA: ask again")
-        labels, known = self.table.labels, self.table.known
-        rows = slice(None) if known is None else known
+        labels, known = self.table.y, self.table.known
         sure: LabelUncertainty | Uncertainty
         if result.encryption:
             asked = result.predictions
-            sure = LabelUncertainty(first.predictions[rows], labels, result.classes)
+            sure = LabelUncertainty(first.predictions[known], labels, result.classes)
         else:
             asked = _measures(result)["measures"]
-            sure = Uncertainty(_measures(first)["measures"][rows], labels, result.classes)
+            sure = Uncertainty(_measures(first)["measures"][known], labels, result.classes)
         n_rows = sure.n_rows
         left_out = len(labels) - n_rows
         more = f", {left_out} left out: their class is at no site" if left_out else ""
@@ -196,7 +196,7 @@ class Doubt:
         return found
 
 
-def _doubt(args: argparse.Namespace, table: Asked) -> Doubt | None:
+def _doubt(args: argparse.Namespace, table: Rows) -> Doubt | None:
     """What to calibrate on; options that do not go together are refused."""
     wanted = args.probabilities or args.sets
     if not wanted:
@@ -210,21 +210,12 @@ def _doubt(args: argparse.Namespace, table: Asked) -> Doubt | None:
         raise InvalidInputError(
             "--probabilities and --sets need labelled rows that no site has fitted: give --calibrate FILE"
         )
-    if table.schema is not None:
-        known = _asked_by(table.schema, args.calibrate)
-        if known.labels is None or not len(known.labels):
-            raise InvalidInputError(f"{args.calibrate}: has no row with a class in the schema's label column")
-    else:
-        label = args.calibrate_label or args.label
-        if label is None:
-            raise InvalidInputError(
-                "--calibrate needs the name of its column with the classes: give --label COL"
-            )
-        ignore = [] if table.names else args.ignore
-        read, labels = read_labelled(
-            args.calibrate, label, ignore=ignore, features=table.names, two_classes=False
-        )
-        known = Asked(read.values, len(labels), table.names, labels=labels)
+    label = args.calibrate_label or args.label
+    if table.schema.plain and label is None:
+        raise InvalidInputError("--calibrate needs the name of its column with the classes: give --label COL")
+    known = _read(args.calibrate, table.schema, label, args.ignore if table.schema.unnamed else [])
+    if known.y is None or not len(known.y):
+        raise InvalidInputError(f"{args.calibrate}: has no row with a class in the schema's label column")
     return Doubt(known, args.probabilities, args.alpha if args.sets else None, args.false_alarm)
 
 
@@ -303,26 +294,26 @@ def run_query(args: argparse.Namespace) -> int:
         "batch_size": args.batch,
         "querier": signing_key(args.querier, federation, args.quiet),
         "purpose": args.purpose,
-        "columns": table.names,
-        "schema": table.schema,
+        "columns": table.names or None,
+        "schema": None if table.schema.plain else table.schema,
         "mix": args.mix,
     }
-    with busy(f"asking about {table.n_rows} rows", args.quiet):
+    with busy(f"asking about {len(table)} rows", args.quiet):
         if args.query_key is not None:
-            found = federation.collect(table.rows, args.query_key, args.out, **ways)
+            found = federation.collect(table.X, args.query_key, args.out, **ways)
             return _tell_collected(found, args.json, args.quiet)
         label = args.held_out_label or args.label
-        held_out = common.held_out_rows(args.held_out, label, args.ignore, table.names, table.schema)
+        held_out = common.held_out_rows(args.held_out, label, args.ignore, table.schema)
         rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
-        given |= {} if args.fit_on is None else {"fit_on": _rows_like(table, args.fit_on)}
+        given |= {} if args.fit_on is None else {"fit_on": _read(args.fit_on, table.schema).X}
         doubt = _doubt(args, table)
         first = None
         if doubt is not None:
             if args.encrypted and not {"bound", "floor", "power", "fit_on"} & set(given):
-                given["fit_on"] = doubt.table.rows  # one map for both, or they would not be answered alike
-            first = federation.query(doubt.table.rows, encrypted=args.encrypted, **rule, **given, **ways)
-        result = federation.query(table.rows, encrypted=args.encrypted, **rule, **given, **ways)
-    columns = {} if args.id is None else {args.id: table.ids}
+                given["fit_on"] = doubt.table.X  # one map for both, or they would not be answered alike
+            first = federation.query(doubt.table.X, encrypted=args.encrypted, **rule, **given, **ways)
+        result = federation.query(table.X, encrypted=args.encrypted, **rule, **given, **ways)
+    columns = dict(table.kept)
     columns["prediction"] = result.predictions
     if args.measures:
         columns |= _measures(result)
@@ -335,58 +326,29 @@ def run_query(args: argparse.Namespace) -> int:
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
 
 
-def _rows_like(table: Asked, path: str) -> Any:
-    """Rows of another file: the columns of DATA, or those of the schema."""
-    if table.schema is not None:
-        return read_table(path, schema=table.schema)
-    return read_numbers(path, features=table.names, quiet=True).values
-
-
 def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
     """Columns as lists, for the output of --json where no table is written."""
     return {name: np.asarray(values).tolist() for name, values in columns.items()}
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The table of a query: rows of numbers, or columns that a schema encodes."""
-
-    rows: Any
-    n_rows: int
-    names: tuple[str, ...] | None = None
-    schema: Schema | None = None
-    ids: Any = None
-    labels: Any = None  # of the rows that have one
-    known: Any = None  # which rows these are; None for all
-
-    def accuracy(self, predictions: Any) -> float | None:
-        """Share of rows predicted right; None if no class is known."""
-        if self.labels is None or not len(self.labels):
-            return None
-        return agreement(predictions if self.known is None else predictions[self.known], self.labels)
-
-
-def _asked(args: argparse.Namespace) -> Asked:
+def _asked(args: argparse.Namespace) -> Rows:
     """Read the table of a query."""
-    schema = common.schema_of(args, "held_out_label")
-    if schema is not None:
-        return _asked_by(schema, args.data, args.id)
-    keep = [name for name in (args.label, args.id) if name is not None]
-    table = read_numbers(args.data, keep=keep, ignore=args.ignore, quiet=args.quiet)
-    ids = None if args.id is None else identifiers_of(table.kept[args.id])
-    labels = None if args.label is None else labels_of(table, args.label)
-    return Asked(table.values, len(table.values), table.names, ids=ids, labels=labels)
+    schema = common.schema_of(args, "held_out_label") or "numbers"
+    with busy(f"reading {args.data}", args.quiet):
+        found = _read(args.data, schema, args.label, args.ignore, [] if args.id is None else [args.id])
+    return replace(found, kept={name: identifiers_of(values) for name, values in found.kept.items()})
 
 
-def _asked_by(schema: Schema, path: str, column: str | None = None) -> Asked:
-    """Read a table by its contract; the classes are known if its label column is there."""
-    from onefold.federated.contract import known_labels
-
-    table = read_table(path, schema=schema)
-    ids = None if column is None else read_table(path, columns=[column])[column]
-    found = known_labels(schema, table)
-    labels, known = (None, None) if found is None else found
-    return Asked(table, table.n_rows, schema=schema, ids=ids, labels=labels, known=known)
+def _read(
+    path: str,
+    schema: Any,
+    label: str | None = None,
+    ignore: Sequence[str] = (),
+    keep: Sequence[str] = (),
+) -> Rows:
+    """Rows of a table by a contract, or as numbers; classes are known if its label column is there."""
+    found = rows(path, schema, label=label, ignore=ignore, mode="lenient", task=CLASSES.name, keep=keep)
+    return found if found.y is None else replace(found, y=message_classes(found.y))
 
 
 def _check_query(
@@ -502,12 +464,10 @@ def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
 
         measure = args.measure or "rms"  # as sites with a schema
         scale = None if measure in ("euclidean", "joined") else schema_scale(schema)
-        rows = schema.transform(read_table(args.fit_on, schema=schema))
-    else:
-        rows = read_numbers(args.fit_on, ignore=args.ignore, quiet=args.json).values
+    public = _read(args.fit_on, schema or "numbers", ignore=args.ignore).encoded
     if measure not in ("euclidean", "joined") and scale is None:
         raise InvalidInputError(f"--measure {measure} needs --scale F, the number that all sites have")
-    return {"fit_on": rows, "measure": measure, "scale": scale}
+    return {"fit_on": public, "measure": measure, "scale": scale}
 
 
 def _cost_in_words(looks: int, sent: dict[str, Any]) -> str:
@@ -584,15 +544,10 @@ def run_decrypt(args: argparse.Namespace) -> int:
     result = decrypt(args.file, keys=args.keys)
     accuracy = None
     if args.data is not None:
-        table = _asked_by(schema, args.data) if schema is not None else _labelled(args.data, args.label)
-        if table.n_rows != len(result.predictions):
+        table = _read(args.data, schema or "numbers", args.label)
+        if len(table) != len(result.predictions):
             raise InvalidInputError(f"{args.data}: is not the table that was asked about")
         accuracy = table.accuracy(result.predictions)
     if out is not None:
         write_columns(out, {"prediction": result.predictions})
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=False)
-
-
-def _labelled(path: str, label: str) -> Asked:
-    table, labels = read_labelled(path, label, two_classes=False)
-    return Asked(table.values, len(labels), labels=labels)

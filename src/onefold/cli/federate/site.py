@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import contracts, reports
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common, numbers, sources
-from onefold.cli.tables import read_labelled
 from onefold.exceptions import InvalidInputError
 from onefold.tables import read_table
+from onefold.tables.rows import Rows, may_be_amounts, rows
 from onefold.tables.sources import check_header
+from onefold.tables.tasks import CLASSES, NUMBERS
 
 if TYPE_CHECKING:
     from onefold.federated import Simulation
@@ -326,16 +327,15 @@ def _fit(site: Site, args: argparse.Namespace) -> None:
         return
     _check_noise(noise, args.no_smoothing, args.ledger)
     estimator = _estimator(args.model or "wide", args.measure, args.scale, args.n_components, args.seed)
-    keep = noise.kept_columns(args.label)[1:]
-    table, y = sources.read_labelled_rows(args, keep)
-    check_header(table.path, table.names or ())  # a sum of these names goes to the server
-    mechanism = None if noise.epsilon is None else noise.mechanism(table.values.shape[1])
+    table = sources.read_labelled_rows(args, noise)
+    check_header(args.data, table.names)  # a sum of these names goes to the server
+    mechanism = None if noise.epsilon is None else noise.mechanism(table.n_features)
     site.fit(
-        table.values if mechanism is None else table.in_float64,
-        noise.labels(y),
+        table.X if mechanism is None else table.in_float64,
+        table.y,
         estimator,
         mechanism,
-        columns=table.names,
+        columns=table.names or None,
         label_mechanism=noise.label_mechanism(),
         person=noise.persons(table),
         **chosen,
@@ -381,10 +381,9 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
         site.fit_moments(table, None, agreed, schema=schema, person=whom, ledger=args.ledger, **again)
         return known
     noise = shared.NoiseOptions.of(args)
-    keep = noise.kept_columns(args.label)[1:]
-    table, y = sources.read_labelled_rows(args, keep)
-    check_header(table.path, table.names or ())
-    rows, classes = table.in_float64, shared.declared_classes(args.classes)
+    read = sources.read_labelled_rows(args, noise)
+    check_header(args.data, read.names)
+    rows, classes = read.in_float64, shared.declared_classes(args.classes)
     known = _forecast(args, rows.shape[1], len(classes), args.rows_about, args.rows_per_person)
     agreed = declared_moments(
         args.epsilon,
@@ -398,8 +397,8 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
         sampler=args.sampler,
     )
     seen = rows if args.range is None else rows.clip(*args.range)
-    more = {"person": noise.persons(table), "columns": table.names, "ledger": args.ledger}
-    site.fit_moments(seen, noise.labels(y), agreed, **more, **sources.again(site, args))
+    more = {"person": noise.persons(read), "columns": read.names or None, "ledger": args.ledger}
+    site.fit_moments(seen, read.y, agreed, **more, **sources.again(site, args))
     return known
 
 
@@ -597,32 +596,23 @@ def run_simulate(args: argparse.Namespace) -> int:
         raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
     common.check_rule(args.rule, args.held_out)
     reports.check_report(args)
-    if contracts.wants_numbers(args):
+    schema = common.schema_of(args)
+    if schema is None and args.label is None:
+        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
+    if args.task == NUMBERS.name or (args.task is None and schema is not None and schema.predicts_number):
         numbers.check_simulation(args)
-        return numbers.run_simulation(args)
+        return numbers.run_simulation(args, schema)
     if args.epsilon is not None or args.partition == "sorted":
         raise InvalidInputError("--epsilon and --partition sorted are for numbers to predict")
-    schema, names, y = common.schema_of(args), None, None
-    X: Any
-    if schema is not None:
-        X = read_table(args.data, schema=schema)
-    elif args.label is None:
-        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
-    else:
-        try:
-            table, y = read_labelled(args.data, args.label, ignore=args.ignore, quiet=args.json)
-            X, names = table.values, table.names
-            needs_schema = args.task is None and contracts.may_be_amounts(args.data, y)
-        except InvalidInputError:
-            needs_schema = True  # for texts and gaps; and an amount is no class
-        if needs_schema:
-            y, names = None, None
-            schema, X = numbers.inferred_table(args, "auto" if args.task is None else args.task)
-            if schema.predicts_number:
-                args.task = "regression"
-                numbers.check_simulation(args)
-                return numbers.run_simulation(args, (schema, X))
-            say(contracts.in_one_line(schema, contracts.rows_of(schema, X, strict=False)), args.json)
+    X, y = None if schema is None else read_table(args.data, schema=schema), None
+    if schema is None:
+        found = _undeclared(args)
+        if found.task is NUMBERS:
+            numbers.check_simulation(args)
+            return numbers.run_simulation(args, None, found)
+        X, y, schema = found.X, found.y, found.schema
+        if not schema.plain:
+            say(found.summary, args.json)
     args.partition = "dirichlet" if args.partition is None else args.partition
     spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
     result = simulate(
@@ -631,12 +621,12 @@ def run_simulate(args: argparse.Namespace) -> int:
         args.sites,
         args.partition,
         method=args.method,
-        schema=schema,
+        schema=None if schema.plain else schema,
         rule=args.rule,
         n_liars=args.liars,
         random_state=args.seed,
         liars=None if args.lie is None else dict.fromkeys(range(args.liars), args.lie),
-        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, names, schema),
+        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, schema),
         **spread.get(args.partition, {}),
     )
     told = {"sites": args.sites, "test_rows": result.n_test, "rule": args.rule}
@@ -656,6 +646,18 @@ def run_simulate(args: argparse.Namespace) -> int:
         words.append(reports.written(args.report, page))
     show(told, words, as_json=args.json)
     return 0
+
+
+def _undeclared(args: argparse.Namespace) -> Rows:
+    """Rows of a table without a declared schema: numbers as they stand, unless there are texts or gaps."""
+    given = {"label": args.label, "ignore": args.ignore}
+    try:
+        found = rows(args.data, "numbers", **given, task=CLASSES.name)
+        if args.task is not None or not may_be_amounts(found):
+            return found
+    except InvalidInputError:
+        pass  # for texts and gaps; and an amount is no class
+    return rows(args.data, **given, encoders=shared.encoders_of(args), task=args.task or "auto")
 
 
 def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_liars: int) -> list[str]:

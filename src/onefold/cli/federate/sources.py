@@ -8,14 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from onefold._base.arrays import AnyArray
-from onefold.cli.tables import NumberTable, read_labelled
+from onefold.cli.arguments import NoiseOptions
 from onefold.exceptions import InvalidInputError
 from onefold.tables import read_table
-from onefold.tables.columns import Parsed
 from onefold.tables.databases import is_address
+from onefold.tables.rows import Rows, joined, one_column
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Site
@@ -137,42 +134,24 @@ def read_by_schema(args: argparse.Namespace, schema: Schema, *, private: bool) -
         if set(other) != set(first):
             named = sorted(set(first) ^ set(other))[0]
             raise InvalidInputError(f"{other.path}: the tables of a site must agree: column {named!r}")
-    columns = {name: _joined([table[name] for table in found]) for name in first}
+    columns = {name: one_column([table[name] for table in found]) for name in first}
     return replace(first, columns=columns, n_rows=sum(table.n_rows for table in found))
 
 
-def read_labelled_rows(args: argparse.Namespace, keep: Sequence[str]) -> tuple[NumberTable, AnyArray]:
+def read_labelled_rows(args: argparse.Namespace, noise: NoiseOptions) -> Rows:
     """All tables of a fit as one, rows of numbers with their labels."""
-    options: dict[str, Any] = {"keep": keep, "ignore": args.ignore, "two_classes": False, "quiet": args.json}
-    first, y = read_labelled(args.data, args.label, **options)
-    if not _more(args):
-        return first, y
-    tables, labels = [first], [y]
-    for path in _more(args):
-        table, y = read_labelled(path, args.label, **options)
-        if table.names != first.names or table.values.shape[1] != first.values.shape[1]:
+    found = [
+        noise.read(path, args.label, args.ignore, "lenient", quiet=args.json)
+        for path in (args.data, *_more(args))
+    ]
+    for other in found[1:]:
+        if other.names != found[0].names or other.n_features != found[0].n_features:
             raise InvalidInputError(
-                f"{path}: the tables of a site must have the same columns in the same order"
+                f"{other.path}: the tables of a site must have the same columns in the same order"
             )
-        tables.append(table)
-        labels.append(y)
-    if len({each.dtype.kind in "iu" for each in labels}) > 1:  # as in one file: all of them texts
-        labels = [each.astype(str) for each in labels]
-    kept = {name: _joined([table.kept[name] for table in tables]) for name in first.kept}
-    values = np.concatenate([table.values for table in tables])
-    return replace(first, values=values, kept=kept), np.concatenate(labels)
+    return joined(found)
 
 
 def _more(args: argparse.Namespace) -> list[str]:
     found: list[str] = getattr(args, "more", [])
     return found
-
-
-def _joined(parts: list[Any]) -> Any:
-    """One column of several tables; numbers beside texts stay numbers, so that both name the same person."""
-    if isinstance(parts[0], Parsed):
-        values, problems = ([getattr(part, name) for part in parts] for name in ("values", "problems"))
-        return Parsed(np.concatenate(values), np.concatenate(problems), parts[0].field)
-    if len({part.dtype.kind for part in parts}) > 1:
-        parts = [part.astype(object) for part in parts]
-    return np.concatenate(parts)

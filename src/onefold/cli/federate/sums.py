@@ -179,13 +179,12 @@ def _sites(words: list[str]) -> tuple[tuple[str, ...], tuple[PublicHolder, ...]]
 
 
 def _schema(path: str, unit: str | None) -> Schema:
-    from onefold.cli.contracts import without_person
     from onefold.tables import Schema
 
     schema = Schema.load(path)
     if unit == "person" and schema.person is None:
         raise InvalidInputError(f'{path}: --unit person needs a column with "onefold:role": "person"')
-    return without_person(schema) if unit == "record" else schema
+    return schema.without_person() if unit == "record" else schema
 
 
 def _add_show(steps: Any) -> None:
