@@ -28,7 +28,7 @@ from benchmarks.load_processes import ProcessWatch
 from benchmarks.timing import Row
 from onefold.exceptions import FederationError, OnefoldError
 from onefold.federated import HolderKey, SchemaSum, SumParties
-from onefold.federated.queriers import SigningKey
+from onefold.federated.access.signatures import SigningKey
 from onefold.tables import Field, Schema, read_table
 
 # By columns p: p (p + 1) / 2 second moments of all classes together, two sums of p, and two counts.

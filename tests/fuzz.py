@@ -38,10 +38,10 @@ GROUPS = {
     "parcels": ("parcel",),
     "messages": ("message",),
     "ciphertexts": ("encrypted",),
-    "sums and keys": ("sum ", "key ", "approvals", "replays"),
+    "sums and keys": ("sum ", "key ", "store of a site"),
     "moments": ("moments", "whitened moments", "joined sums", "moment classifier", "source", "transfer"),
     "counts": ("counts", "synthesizer"),
-    "ledgers and logs": ("ledger", "guard", "membership log", "head of a log", "guarantee"),
+    "ledgers and logs": ("ledger", "store of a server", "guarantee"),
     "schemas": ("schema",),
     "tables": ("npz", "csv", "parquet"),
 }

@@ -69,14 +69,11 @@ NEVER = {("models", "privacy")}  # they meet above; the other direction points u
 
 # These rooms see less than everything below them. The encrypted part sees the pure core of a federation: no
 # model and no noise. The runtime sees in addition what a running site needs.
-CORE = ("exceptions", "_base", *(f"federated.{part}" for part in ("messages", "rules", "guard", "log")))
+CORE = ("exceptions", "_base", "federated.messages", "federated.rules", "federated.access")
 SEES = {
     "federated.fhe": CORE,
     "federated.flower": (
         *CORE,
-        "federated.approvals",  # whom a site answers
-        "federated.queriers",
-        "federated.replays",
         "federated.contract",
         "federated.forgotten",  # persons whose rows later fits leave out
         "federated.joined",  # plain sums of sites, and scores of the server, on their way
@@ -89,7 +86,6 @@ SEES = {
         "models.maximum_of",
         "federated.secret",  # encrypted sums on their way
         "federated.server",  # a query from Python ends in one combined result
-        "federated.signatures",
         "federated.trust",
         "privacy.Ledger",
         "privacy.guarantee",  # what a release will cost is known before it is made

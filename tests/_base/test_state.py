@@ -160,11 +160,38 @@ def test_foreign_files_are_refused(tmp_path) -> None:
         write(store, "x")
 
 
+def test_damage_that_sqlite_quotes_is_told_in_one_line(store) -> None:
+    store.path.write_bytes(store.path.read_bytes().replace(b"text TEXT NOT", b"text TE\xffT NOT"))
+    with pytest.raises(FileFormatError, match=r"notes\.db: damaged$"):
+        texts(store)
+
+
 def test_waiting_for_a_dead_lock_ends(store, monkeypatch) -> None:
     monkeypatch.setattr(state, "PATIENCE", 0.05)
+    other = State(store.path, "notebook", STEPS)
     with (
         store.transaction(),
         pytest.raises(OSError, match="another process keeps it locked"),
-        store.transaction(),
+        other.transaction(),
     ):
         pass
+
+
+def _write_and_fail(store: State, text: str, error: BaseException) -> None:
+    with store.transaction():
+        write(store, text)
+        raise error
+
+
+def test_transaction_inside_another_is_a_part_of_it(store) -> None:
+    with store.transaction():
+        write(store, "one")
+        with pytest.raises(FileFormatError):
+            _write_and_fail(store, "undone", FileFormatError("and the rest goes on"))
+        write(store, "two")
+        assert texts(store) == ["one", "two"]
+        assert texts(State(store.path, "notebook", STEPS)) == []
+    assert texts(store) == ["one", "two"]
+    with pytest.raises(KeyboardInterrupt):
+        _write_and_fail(store, "three", KeyboardInterrupt())
+    assert texts(store) == ["one", "two"]

@@ -20,8 +20,8 @@ from onefold.cli.outputs import write_private_table
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableSynthesizer
 from onefold.federated import HolderKey, LocalModel, SchemaSum, SumHolder
-from onefold.federated.log import SiteEvent, SiteLog
-from onefold.federated.queriers import SigningKey
+from onefold.federated.access.log import SiteEvent, SiteLog
+from onefold.federated.access.signatures import SigningKey
 from onefold.models import FoldingClassifier
 from onefold.tables import Field, Schema, read_table, write_table
 
@@ -144,7 +144,7 @@ def test_library_writes_models_counts_and_logs_closed(umask: int, tmp_path: Path
     }
     maker = TableSynthesizer(schema, 5.0).fit(table)
     io.save(maker, tmp_path / "maker.onefold")
-    SiteLog(tmp_path / "site.log").append(SiteEvent.PAUSED, "north")
+    SiteLog(tmp_path / "site.db").append(SiteEvent.PAUSED, "north")
     assert len(check_modes(tmp_path, umask)) >= 4
 
 
@@ -241,7 +241,7 @@ def test_what_is_made_for_others_is_listed() -> None:
         ("federated/flower/sum_rounds.py", "_ask_holders"),
         ("federated/flower/sum_rounds.py", "_collect"),
         ("federated/flower/sum_rounds.py", "_write_list"),
-        ("federated/queriers.py", "create"),
+        ("federated/access/signatures.py", "create"),
         ("federated/secret/schema.py", "save"),
         ("report/displays.py", "write_figure"),
         ("report/html.py", "write_page"),
@@ -284,7 +284,7 @@ def test_a_file_made_elsewhere_would_be_found(tmp_path: Path) -> None:
 # Every reader of a secret, by file and function, with what makes such a file and reads it in the test below.
 READERS = {
     ("federated/fhe/roles.py", "load"),
-    ("federated/queriers.py", "load"),
+    ("federated/access/signatures.py", "load"),
     ("federated/secret/keys.py", "load"),
     ("federated/flower/folders.py", "require_files"),
     ("federated/flower/processes.py", "make_environment"),

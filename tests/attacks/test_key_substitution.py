@@ -24,8 +24,8 @@ from onefold.federated import (
     SumHolder,
     SumParties,
 )
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.messages import Bundle, FailureCode, Query, QueryKey, SumParcel
-from onefold.federated.queriers import SigningKey
 from onefold.federated.secret.keys import KnownKeys
 from onefold.tables import Field, Schema
 

@@ -13,10 +13,10 @@ pytest.importorskip("flwr")
 
 from onefold.cli.app import main
 from onefold.exceptions import FederationError
+from onefold.federated.access.signatures import SigningKey, find_signing_key
 from onefold.federated.flower import Federation, QueryKeyFile, Site, site_app
 from onefold.federated.flower.admission import site_log
 from onefold.federated.messages import Answers, Failure, Query
-from onefold.federated.queriers import SigningKey, find_signing_key
 
 X = np.random.default_rng(3).random((40, 2)) + np.array([[0.0, 0.0], [2.0, 0.0]] * 20)
 Y = np.array(["low", "high"] * 20)
@@ -155,20 +155,20 @@ def test_log_is_exported_as_json_and_as_a_page(noted: Site, capsys: pytest.Captu
 
 
 def test_log_that_was_changed_is_not_exported(noted: Site, capsys: pytest.CaptureFixture[str]) -> None:
-    path = noted.folder.audit
-    whole = path.read_text()
-    lines = whole.splitlines(keepends=True)
-    for changed in (
-        whole.replace('"rows": 5', '"rows": 4'),  # another number
-        "".join(lines[:2] + lines[3:]),  # a line less
-        "".join(lines[:-1]),  # the end cut off
-        "".join([lines[1], lines[0], *lines[2:]]),  # another order
-        whole + lines[-1],  # a line more
+    path = noted.folder.store.path
+    whole = path.read_bytes()
+    for change in (
+        """UPDATE log SET entry = replace(entry, '"rows": 5', '"rows": 4')""",
+        "DELETE FROM log WHERE number = 2",
+        "DELETE FROM log WHERE number = 3",  # the end cut off
+        "UPDATE log SET number = 9 WHERE number = 0",  # another order
+        "INSERT INTO log SELECT 4, entry, sum FROM log WHERE number = 3",
     ):
-        path.write_text(changed)
+        with noted.folder.store.transaction() as db:
+            assert db.execute(change).rowcount
         assert "log" in run(capsys, "log", "export", "--json", "log.json", *SITE, code=2)
         assert not Path("log.json").exists()
-    path.write_text(whole)
+        path.write_bytes(whole)
     run(capsys, "log", "export", "--json", "log.json", *SITE)
 
 
@@ -177,14 +177,13 @@ def test_log_written_anew_cannot_hold_queries_that_nobody_signed(
 ) -> None:
     log = site_log(noted.folder)
     entries = list(log)
-    for path in noted.folder.state.glob("site.log*"):
-        path.unlink()
+    noted.folder.store.path.unlink()
     for entry in entries:
         facts = entry.facts | ({"purpose": "marketing"} if entry.event == "answered" else {})
         log.append(entry.event, entry.site, **facts)
     assert log.verify() == 4  # the chain alone does not show it
     error = run(capsys, "log", "export", "--json", "log.json", *SITE, code=2)
-    assert "line 3 of the log has a signature that is not the querier's" in error
+    assert "entry 3 of the log has a signature that is not the querier's" in error
 
 
 # --- asking -----------------------------------------------------------------------------------------------

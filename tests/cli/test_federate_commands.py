@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from onefold.cli.app import main
+from onefold.federated.access.log import MembershipLog
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import read_profile
@@ -227,8 +228,8 @@ def test_status_finds_an_edited_log(here: Path, capsys: pytest.CaptureFixture[st
     registry = Registry(ServerFolder(here / "federation/server"))
     for name in ("a", "b"):
         registry.log.append("join", name)
-    path = registry.folder.log
-    path.write_bytes(path.read_bytes().replace(b'"a"', b'"c"'))
+    with registry.store.transaction() as db:
+        db.execute("""UPDATE log SET entry = replace(entry, '"a"', '"c"')""")
     assert main(["federate", "status"]) == 2
     assert "was edited" in capsys.readouterr().err
 
@@ -288,3 +289,22 @@ def _output(capsys: pytest.CaptureFixture[str], words: list[str]) -> str:
     capsys.readouterr()
     assert main(words) == 0
     return capsys.readouterr().out
+
+
+def test_backup_holds_what_was_noted_while_the_original_goes_on(
+    here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry = Registry(ServerFolder(here / "federation/server"))
+    with registry.store.transaction():
+        registry.log.append("join", "a")
+        assert main(["federate", "backup", "federation/server", "early.db"]) == 0
+    assert main(["federate", "backup", "federation", "server.db"]) == 0
+    assert "the store of" in capsys.readouterr().err
+    assert [len(list(MembershipLog(here / name))) for name in ("early.db", "server.db")] == [0, 1]
+    assert set(registry.sites) == {"north", "south"}
+    assert main(["federate", "backup", "federation/sites/north", "site.db"]) == 0
+    assert (here / "site.db").stat().st_mode & 0o077 == 0
+    assert main(["federate", "backup", "federation/server", "server.db"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert main(["federate", "backup", "nowhere", "x.db"]) == 2
+    assert "no federation in nowhere" in capsys.readouterr().err

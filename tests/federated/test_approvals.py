@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
-from onefold.federated import approvals as module
-from onefold.federated.approvals import MOST_WAITING, Approvals, OwnerDecision, end_of_day
-from onefold.federated.log import SiteEvent, SiteLog
+from onefold.federated.access.approvals import MOST_WAITING, Approvals, OwnerDecision, end_of_day
+from onefold.federated.access.log import SiteEvent, SiteLog
+from onefold.federated.access.signatures import Signature, SigningKey
 from onefold.federated.messages import FailureCode, Query
-from onefold.federated.queriers import SigningKey
-from onefold.federated.signatures import Signature
 
 pytest.importorskip("cryptography")
 
@@ -27,9 +25,7 @@ WARD, LAB = SigningKey("ward", bytes(32)), SigningKey("lab", bytes([1] * 32))
 @pytest.fixture
 def made(tmp_path: Path) -> Callable[..., Approvals]:
     """The approvals of one site, as every process opens them anew."""
-    return lambda **more: Approvals(
-        tmp_path / "approvals.json", SiteLog(tmp_path / "site.log"), "north", **more
-    )
+    return lambda **more: Approvals(SiteLog(tmp_path / "site.db"), "north", **more)
 
 
 def asked(key: SigningKey, rows: int = 5, purpose: str = "", amount: int | None = None) -> Signature:
@@ -198,7 +194,7 @@ class Killed(BaseException):
     """The end of the process, at a write."""
 
 
-@pytest.mark.parametrize("at", ["log", "file"])
+@pytest.mark.parametrize("at", ["append", "_write"])
 @pytest.mark.parametrize("decide", ["approve", "deny"])
 def test_decision_interrupted_at_any_write_counts_whole_or_not_at_all(
     at: str, decide: str, made: Callable[..., Approvals], monkeypatch: pytest.MonkeyPatch
@@ -209,30 +205,37 @@ def test_decision_interrupted_at_any_write_counts_whole_or_not_at_all(
         raise Killed
 
     with monkeypatch.context() as patch:
-        if at == "log":
-            patch.setattr(SiteLog, "append", die)
-        else:
-            patch.setattr(module, "write_whole", die)
+        patch.setattr(SiteLog if at == "append" else Approvals, at, die)
         with pytest.raises(Killed):
             getattr(made(), decide)("ward", "queriers")
     assert made().entries()[0].decision is OwnerDecision.WAITING
-    # The log may know of a decision that never counted, and never the other way round.
-    noted = events(made())
-    assert noted == ["waiting"] + [{"approve": "approved", "deny": "denied"}[decide]] * (at == "file")
-    assert made().log.verify() == len(noted)
+    assert events(made()) == ["waiting"]
+    assert made().log.verify() == 1
     getattr(made(), decide)("ward", "queriers")
     assert made().entries()[0].decision is not OwnerDecision.WAITING
 
 
-def test_damaged_file_refuses_everything(made: Callable[..., Approvals]) -> None:
+@pytest.mark.parametrize("change", ["decision = 'perhaps'", "public = 'none'", "name = 'a b'"])
+def test_damaged_list_refuses_everything(made: Callable[..., Approvals], change: str) -> None:
     refusal(made(), asked(WARD))
-    made().path.write_text(made().path.read_text().replace('"answered": 0', '"answered": -5'))
+    with made().store.transaction() as db:
+        db.execute(f"UPDATE approvals SET {change}")
     with pytest.raises(FileFormatError, match="no query is answered"):
         made().admit(asked(WARD), 5, "queriers")
+    with pytest.raises(FileFormatError), made().store.transaction() as db:
+        db.execute("UPDATE approvals SET answered = -5")
+
+
+def test_lists_of_one_store_are_apart(made: Callable[..., Approvals]) -> None:
+    refusal(made(), asked(WARD))
+    assert made(subject="sum").entries() == ()
+    made().approve("ward", "queriers")
+    assert refusal(made(subject="sum"), asked(WARD)) == FailureCode.WAITING
+    made().admit(asked(WARD), 5, "queriers")
 
 
 def test_events_of_a_site_are_not_those_of_the_membership(tmp_path: Path) -> None:
-    log = SiteLog(tmp_path / "site.log")
+    log = SiteLog(tmp_path / "site.db")
     assert log.append(SiteEvent.ANSWERED, "north", rows=1).number == 0
     with pytest.raises(InvalidInputError, match="must be one of approved"):
         log.append("join", "north")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ SCHEMA = Schema(
 
 @pytest.fixture
 def forgotten(tmp_path: Path) -> ForgottenPersons:
-    return ForgottenPersons(tmp_path / "forgotten.json")
+    return ForgottenPersons(tmp_path / "site.db")
 
 
 def test_person_is_the_same_in_every_way_of_writing(forgotten: ForgottenPersons) -> None:
@@ -48,28 +47,37 @@ def test_file_holds_marks_that_say_nothing_without_its_secret(tmp_path: Path) ->
     for person in ("Rosa Meyer", "b"):
         one.add(person)
         other.add(person)
-    first, second = (json.loads(each.path.read_bytes()) for each in (one, other))
-    assert set(first["persons"]).isdisjoint(second["persons"])
-    assert first["persons"] == sorted(first["persons"])
-    assert "Rosa" not in one.path.read_text()
-    assert one.path.stat().st_mode & 0o077 == 0
+    assert one.marks.isdisjoint(other.marks)
+    content = one.store.path.read_bytes()
+    assert b"Rosa" not in content
+    assert one.store.path.stat().st_mode & 0o077 == 0
 
 
-def test_damaged_list_lets_nobody_back_in(forgotten: ForgottenPersons) -> None:
+def test_file_does_not_tell_who_came_when(forgotten: ForgottenPersons) -> None:
+    for number in range(20):
+        forgotten.add(number)
+    content = forgotten.store.path.read_bytes()
+    places = [content.rindex(mark.encode()) for mark in sorted(forgotten.marks)]
+    assert places in (sorted(places), sorted(places, reverse=True))
+
+
+@pytest.mark.parametrize("key", [None, b"short", "00" * 32])
+def test_damaged_list_lets_nobody_back_in(forgotten: ForgottenPersons, key: object) -> None:
     forgotten.add("a")
-    good = json.loads(forgotten.path.read_bytes())
-    for bad in ({}, {**good, "key": "00"}, {**good, "format": 2}, {**good, "persons": [1]}, []):
-        forgotten.path.write_text(json.dumps(bad))
-        for look in (lambda: len(forgotten), lambda: forgotten.kept(["a"]), lambda: forgotten.add("b")):
-            with pytest.raises(FileFormatError, match="the list of forgotten persons is damaged"):
-                look()
+    with forgotten.store.transaction() as db:
+        db.execute("DELETE FROM singles")
+        if key is not None:
+            db.execute("INSERT INTO singles VALUES ('forgotten.key', ?)", (key,))
+    for look in (lambda: len(forgotten), lambda: forgotten.kept(["a"]), lambda: forgotten.add("b")):
+        with pytest.raises(FileFormatError, match="the list of forgotten persons is damaged"):
+            look()
 
 
 def test_empty_id_is_refused(forgotten: ForgottenPersons) -> None:
     for nobody in ("", "  ", None, float("nan"), "nan"):
         with pytest.raises(InvalidInputError, match="the person's id is empty"):
             forgotten.add(nobody)
-    assert not forgotten.path.exists()
+    assert not forgotten.store.exists()
 
 
 def test_rows_leave_tables_of_every_kind(forgotten: ForgottenPersons, tmp_path: Path) -> None:

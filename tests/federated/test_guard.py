@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import subprocess
 import sys
@@ -14,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
-from onefold.federated.guard import QueryGuard
+from onefold.federated.access.guard import QueryGuard
+from onefold.federated.access.store import Store
 from onefold.federated.messages import FailureCode
 
 
@@ -28,7 +28,7 @@ class Clock:
 
 @pytest.fixture(params=["memory", "file"])
 def path(request, tmp_path: Path) -> Path | None:
-    return None if request.param == "memory" else tmp_path / "counts.json"
+    return None if request.param == "memory" else tmp_path / "counts.db"
 
 
 def refused(guard: QueryGuard, caller: str, n_rows: int) -> str:
@@ -99,18 +99,19 @@ def test_guard_agrees_with_a_plain_count(requests) -> None:
 
 def test_many_small_queries_do_not_swell_the_file(tmp_path: Path) -> None:
     clock = Clock()
-    guard = QueryGuard(100_000, None, tmp_path / "counts.json", clock=clock)
+    guard = QueryGuard(100_000, None, tmp_path / "counts.db", clock=clock)
     for _ in range(300):
         clock.now += 0.01
         guard.admit("a", 1)
     assert guard.spent("a") == 300
-    assert (tmp_path / "counts.json").stat().st_size < 2000
+    with guard.store.reading() as db:
+        assert db.execute("SELECT count(*) FROM recent").fetchone()[0] <= 31
     clock.now += 58
     assert refused(guard, "a", 99_800) == "rate-limited"  # all 300 are younger than a minute
 
 
 def test_a_restart_keeps_the_counts(tmp_path: Path) -> None:
-    path = tmp_path / "counts.json"
+    path = tmp_path / "counts.db"
     QueryGuard(100, 10, path).admit("a", 10)
     again = QueryGuard(100, 10, path)
     assert refused(again, "a", 1) == "budget-spent"
@@ -124,30 +125,44 @@ def test_number_of_new_querier_names_is_limited(path) -> None:
     assert refused(guard, "caller3", 1) == "unknown-caller"
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{}",
-        b"[" * 100_000,
-        b'{"format": 2, "callers": {}}',
-        b'{"format": 1, "callers": {"a": {"total": -5, "recent": []}}}',
-        b'{"format": 1, "callers": {"a": {"total": 1.5, "recent": []}}}',
-        b'{"format": 1, "callers": {"a": {"total": 1, "recent": [[0, -9]]}}}',
-        b'{"format": 1, "callers": []}',
-    ],
-)
+@pytest.mark.parametrize("content", [b"{}", b"[" * 100_000, b"SQLite format 3\0" + bytes(5000)])
 def test_a_damaged_file_refuses_everything(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "counts.json"
+    path = tmp_path / "counts.db"
     path.write_bytes(content)
     with pytest.raises(FileFormatError, match="damaged"):
         QueryGuard(1, 1, path).admit("a", 1)
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("bad", [-5, 1.5, "many", None])
+def test_counts_are_whole_numbers_from_zero_on(tmp_path: Path, bad: object) -> None:
+    guard = QueryGuard(10, 10, tmp_path / "counts.db")
+    guard.admit("a", 1)
+    for table in ("counts", "recent"):
+        with pytest.raises(FileFormatError), guard.store.transaction() as db:
+            db.execute(f"UPDATE {table} SET rows = ?", (bad,))
+    assert guard.spent("a") == 1
+
+
+def test_guards_of_one_store_count_apart_and_change_together(tmp_path: Path) -> None:
+    store = Store(tmp_path / "counts.db")
+    one, other = QueryGuard(None, 10, store), QueryGuard(None, 5, store, name="other")
+
+    def admit_both() -> None:
+        with store.transaction():
+            one.admit("a", 6)
+            other.admit("a", 6)
+
+    with pytest.raises(QueryRefused):
+        admit_both()
+    assert (one.spent("a"), other.spent("a")) == (0, 0)
+    other.admit("a", 5)
+    assert (one.spent("a"), other.spent("a")) == (0, 5)
+
+
 def test_every_decision_is_written_to_the_log(caplog) -> None:
     guard = QueryGuard(None, 5)
-    with caplog.at_level(logging.INFO, logger="onefold.federated.guard"):
+    with caplog.at_level(logging.INFO, logger="onefold.federated.access.guard"):
         guard.admit("a", 5)
         refused(guard, "a", 1)
     assert [record.getMessage() for record in caplog.records] == [
@@ -173,7 +188,7 @@ def test_limits_and_rows_must_be_whole_numbers(bad) -> None:
 WORKER = """
 import sys
 from onefold.exceptions import QueryRefused
-from onefold.federated.guard import QueryGuard
+from onefold.federated.access.guard import QueryGuard
 guard = QueryGuard(None, 40, sys.argv[1])
 admitted = 0
 for _ in range(20):
@@ -189,7 +204,7 @@ print(admitted)
 
 @pytest.mark.merge
 def test_many_processes_together_get_no_more_than_the_total(tmp_path: Path) -> None:
-    path = tmp_path / "counts.json"
+    path = tmp_path / "counts.db"
     workers = [
         subprocess.Popen(
             [sys.executable, "-c", WORKER, str(path), f"own{i}"], stdout=subprocess.PIPE, text=True
@@ -202,7 +217,6 @@ def test_many_processes_together_get_no_more_than_the_total(tmp_path: Path) -> N
     guard = QueryGuard(None, 40, path)
     assert guard.spent("shared") == 40
     assert [guard.spent(f"own{i}") for i in range(3)] == [20] * 3
-    assert set(json.loads(path.read_text())) == {"format", "callers"}
 
 
 def test_many_threads_together_get_no_more_than_the_total(path) -> None:

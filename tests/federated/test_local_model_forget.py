@@ -15,7 +15,7 @@ from onefold.datasets import load, partition
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import GlobalClassifier, LocalModel
-from onefold.federated.log import MembershipLog
+from onefold.federated.access.log import MembershipLog
 from onefold.privacy import Laplace, OptimalNoise
 from tiers import later
 
@@ -264,7 +264,7 @@ def test_loaded_private_model_can_forget_if_its_noise_was_kept(data, tmp_path: P
 
 def test_rows_are_forgotten_by_identifier_and_logged(data, tmp_path: Path) -> None:
     X, y, queries = data
-    log = MembershipLog(tmp_path / "members.log")
+    log = MembershipLog(tmp_path / "members.db")
     ids = [f"patient-{number}" for number in range(len(y))]
     estimator = FoldingClassifier(n_components=5, batch_size=20)
     model = LocalModel(estimator).fit(X, y, ids=ids)
@@ -279,7 +279,7 @@ def test_rows_are_forgotten_by_identifier_and_logged(data, tmp_path: Path) -> No
     model.remove_batch(int(y[0]), 0, log=log, site="north")
     model.remove_class(4, log=log, site="north")
     model.save(tmp_path / "owner.onefold")
-    text = log.path.read_text()
+    text = log.store.path.read_bytes().decode("latin-1")
     assert "patient" not in text
     assert b"patient" not in (tmp_path / "owner.onefold").read_bytes()
     assert [entry.event.value for entry in log] == [

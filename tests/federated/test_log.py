@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from onefold._base import files
-from onefold.exceptions import InvalidInputError, TamperedLogError
-from onefold.federated.log import MembershipEvent, MembershipLog
+from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
+from onefold.federated.access.log import MembershipEvent, MembershipLog, SiteLog
 
 STORY = [
     ("join", "north", {"classes": [0, 1], "rows": 120}),
@@ -25,7 +24,7 @@ STORY = [
 
 @pytest.fixture
 def log(tmp_path: Path) -> MembershipLog:
-    log = MembershipLog(tmp_path / "members.log")
+    log = MembershipLog(tmp_path / "members.db")
     for event, site, facts in STORY:
         log.append(event, site, **facts)
     return log
@@ -36,83 +35,107 @@ def test_entries_are_read_back_as_written(log) -> None:
     assert [(entry.event.value, entry.site, entry.facts) for entry in log] == STORY
     assert [entry.number for entry in log] == list(range(len(STORY)))
     assert log.members() == ("south", "north")
-    again = MembershipLog(log.path)  # another process, later
+    again = MembershipLog(log.store.path)  # another process, later
     again.append("leave", "south")
     assert again.verify() == log.verify() == len(STORY) + 1
     assert log.members() == ("north",)
 
 
 def test_empty_log_is_valid(tmp_path: Path) -> None:
-    log = MembershipLog(tmp_path / "none.log")
+    log = MembershipLog(tmp_path / "none.db")
     assert log.verify() == 0
     assert list(log) == []
     assert log.head == (0, "0" * 64)
 
 
 def test_time_is_written_in_utc(tmp_path: Path) -> None:
-    log = MembershipLog(tmp_path / "members.log", clock=lambda: 0.5)
+    log = MembershipLog(tmp_path / "members.db", clock=lambda: 0.5)
     assert log.append("join", "a").time == "1970-01-01T00:00:00.500+00:00"
 
 
-def test_every_single_changed_byte_is_found(log) -> None:
-    content = log.path.read_bytes()
-    for place in range(len(content)):
-        damaged = bytearray(content)
-        damaged[place] ^= 1
-        log.path.write_bytes(damaged)
+Rows = list[tuple[int, str, str]]
+
+
+def rows_of(log: MembershipLog) -> Rows:
+    with log.store.reading() as db:
+        return db.execute("SELECT number, entry, sum FROM log ORDER BY number").fetchall()
+
+
+def put(log: MembershipLog, rows: Rows) -> None:
+    """What somebody who has the file can do to it."""
+    with log.store.transaction() as db:
+        db.execute("DELETE FROM log")
+        db.executemany("INSERT INTO log VALUES (?, ?, ?)", rows)
+
+
+def test_every_single_changed_letter_is_found(log) -> None:
+    rows = rows_of(log)
+    for place, (number, text, total) in enumerate(rows):
+        for at in range(place, len(text), 7):
+            changed = text[:at] + chr(ord(text[at]) ^ 1) + text[at + 1 :]
+            put(log, [*rows[:place], (number, changed, total), *rows[place + 1 :]])
+            with pytest.raises(TamperedLogError):
+                list(log)
+        put(log, [*rows[:place], (number, text, total[::-1]), *rows[place + 1 :]])
         with pytest.raises(TamperedLogError):
             log.verify()
-    log.path.write_bytes(content)
+    put(log, rows)
     assert log.verify() == len(STORY)
 
 
-def test_every_missing_doubled_and_moved_line_is_found(log) -> None:
-    lines = log.path.read_bytes().splitlines(keepends=True)
-    n = len(lines)
-    changed = [lines[:i] + lines[i + 1 :] for i in range(n)]  # one missing
-    changed += [lines[:i] for i in range(n)]  # the end missing
-    changed += [lines[i:] for i in range(1, n)]  # the beginning missing
-    changed += [lines[: i + 1] + lines[i:] for i in range(n)]  # one doubled
-    changed += [[*lines[:i], lines[i + 1], lines[i], *lines[i + 2 :]] for i in range(n - 1)]
+def test_changed_byte_of_the_file_is_found_or_changes_nothing(log) -> None:
+    content, entries = log.store.path.read_bytes(), list(log)
+    for place in range(0, len(content), 499):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        log.store.path.write_bytes(damaged)
+        try:
+            assert log.verify() == len(STORY)
+            assert list(log) == entries
+        except (TamperedLogError, FileFormatError):
+            pass
+
+
+def numbered(rows: Rows) -> Rows:
+    return [(number, text, total) for number, (_, text, total) in enumerate(rows)]
+
+
+def test_every_missing_doubled_and_moved_entry_is_found(log) -> None:
+    rows = rows_of(log)
+    n = len(rows)
+    changed = [rows[:i] + rows[i + 1 :] for i in range(n)]  # one missing
+    changed += [numbered(each) for each in changed]
+    changed += [rows[:i] for i in range(n)]  # the end missing
+    changed += [numbered(rows[i:]) for i in range(1, n)]  # the beginning missing
+    changed += [numbered(rows[: i + 1] + rows[i:]) for i in range(n)]  # one doubled
+    changed += [numbered([*rows[:i], rows[i + 1], rows[i], *rows[i + 2 :]]) for i in range(n - 1)]
     for variant in changed:
-        log.path.write_bytes(b"".join(variant))
-        with pytest.raises(TamperedLogError):
-            log.verify()
-    log.path.write_bytes(b"".join(lines))
-    for cut in range(1, len(lines[-1])):  # the last line in part
-        log.path.write_bytes(b"".join(lines)[:-cut])
+        put(log, variant)
         with pytest.raises(TamperedLogError):
             log.verify()
 
 
 def test_the_same_content_written_differently_is_an_edit(log) -> None:
-    lines = log.path.read_text().splitlines()
-    lines[1] = json.dumps(json.loads(lines[1]), separators=(",", ":"))
-    log.path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(TamperedLogError, match="line 2"):
+    rows = rows_of(log)
+    put(log, [rows[0], (1, json.dumps(json.loads(rows[1][1]), separators=(",", ":")), rows[1][2]), *rows[2:]])
+    with pytest.raises(TamperedLogError, match="entry 2"):
         log.verify()
 
 
 def test_nothing_is_appended_to_a_log_that_was_cut_or_changed(log) -> None:
-    content = log.path.read_bytes()
-    lines = content.splitlines(keepends=True)
-    for variant in (
-        b"".join(lines[:-1]),
-        content[:-5],
-        b"".join([*lines[:-1], lines[0]]),
-        content + lines[-1],
-    ):
-        log.path.write_bytes(variant)
+    rows = rows_of(log)
+    for variant in (rows[:-1], numbered([*rows[:-1], rows[0]]), numbered([*rows, rows[-1]])):
+        put(log, variant)
         with pytest.raises(TamperedLogError):
             log.append("join", "new")
-        assert log.path.read_bytes() == variant
+        assert rows_of(log) == variant
 
 
 def test_a_rewritten_history_is_found_by_a_head_noted_elsewhere(log, tmp_path: Path) -> None:
     noted = log.head
     log.append("join", "east")
     assert log.verify(noted) == len(STORY) + 1
-    forged = MembershipLog(tmp_path / "forged.log")
+    forged = MembershipLog(tmp_path / "forged.db")
     for event, site, facts in STORY[:2] * 5:
         forged.append(event, site, **facts)
     assert forged.verify() == 10  # a whole new chain is consistent in itself
@@ -122,49 +145,54 @@ def test_a_rewritten_history_is_found_by_a_head_noted_elsewhere(log, tmp_path: P
         forged.verify((99, noted[1]))
 
 
-def test_a_missing_or_damaged_head_is_found(log) -> None:
-    head = Path(f"{log.path}.head")
-    for content in (b"", b"[]", b"[" * 100_000, b'{"count": 1}'):
-        head.write_bytes(content)
-        with pytest.raises(TamperedLogError):
-            log.verify()
-    head.unlink()
+@pytest.mark.parametrize("head", ["", "x", f"{len(STORY)} {'0' * 64}", "1" * 5000, "9 a", None])
+def test_a_missing_or_damaged_head_is_found(log, head) -> None:
+    with log.store.transaction() as db:
+        if head is None:
+            db.execute("DELETE FROM singles")
+        else:
+            db.execute("UPDATE singles SET value = ? WHERE name = 'head'", (head,))
     with pytest.raises(TamperedLogError):
         log.verify()
     with pytest.raises(TamperedLogError):
         log.append("join", "new")
 
 
-def test_a_writer_that_died_half_way_does_no_harm(log) -> None:
-    head = Path(f"{log.path}.head")
-    before = head.read_bytes()
-    log.append("leave", "south")
-    head.write_bytes(before)  # died between the line and the head: the line is whole
-    assert log.verify() == len(STORY) + 1
-    assert log.append("re-join", "south").number == len(STORY) + 1
-    assert log.verify() == len(STORY) + 2
-    with open(log.path, "ab") as file:
-        file.write(b'{"number": 8, "ti')  # died within the line: nobody was told it is there
-    assert log.verify() == len(STORY) + 2
-    log.append("leave", "south")
-    assert log.verify() == len(STORY) + 3
+def test_file_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "members.db").write_bytes(b"join north" * 1000)
+    with pytest.raises(FileFormatError, match=r"members\.db: not a federation state file, or damaged"):
+        MembershipLog(tmp_path / "members.db").append("join", "north")
 
 
-def test_a_line_that_a_killed_writer_left_is_synced_before_the_head_names_it(log, monkeypatch) -> None:
-    """Otherwise a power failure could leave a head without its line: a log that was cut."""
-    before = log.path.with_name(log.path.name + ".head").read_bytes()
-    log.append("leave", "north")
-    log.path.with_name(log.path.name + ".head").write_bytes(before)  # where the writer was killed
-    steps: list[tuple[str, bool]] = []
-    monkeypatch.setattr(files, "fault", lambda step, *what: steps.append((step, isinstance(what[0], int))))
-    count = log.head[0]
-    assert count == log.verify()
-    assert steps[:2] == [("sync", True), ("sync folder", False)]
-    assert [step for step, _ in steps[2:]] == ["make", "write", "sync", "rename", "sync folder"]
+def test_entries_of_another_kind_of_log_are_none(tmp_path: Path) -> None:
+    SiteLog(tmp_path / "site.db").append("paused", "north")
+    with pytest.raises(TamperedLogError, match="entry 1 of the log is none"):
+        MembershipLog(tmp_path / "site.db").verify()
 
 
-def test_long_lines_are_read_back(tmp_path: Path) -> None:
-    log = MembershipLog(tmp_path / "members.log")
+def test_an_entry_costs_the_same_in_a_long_log(tmp_path: Path) -> None:
+    """By the steps that SQLite takes, which no other load changes."""
+    log = MembershipLog(tmp_path / "members.db")
+
+    def steps() -> int:
+        taken = []
+        with log.store.transaction() as db:
+            db.set_progress_handler(lambda: taken.append(1), 1)  # type: ignore[func-returns-value,arg-type]
+            log.append("join", "north")
+        return len(taken)
+
+    with log.store.transaction():
+        for _ in range(100):
+            log.append("join", "north")
+    few = steps()
+    with log.store.transaction():
+        for _ in range(3000):
+            log.append("join", "north")
+    assert steps() <= 2 * few
+
+
+def test_long_entries_are_read_back(tmp_path: Path) -> None:
+    log = MembershipLog(tmp_path / "members.db")
     for number in range(3):
         log.append("join", f"site{number}", classes=list(range(5000)))
     assert log.verify() == 3
@@ -198,7 +226,7 @@ def test_unknown_events_and_bad_names_are_refused(log) -> None:
 
 WORKER = """
 import sys
-from onefold.federated.log import MembershipLog
+from onefold.federated.access.log import MembershipLog
 log = MembershipLog(sys.argv[1])
 for number in range(20):
     log.append("join", f"{sys.argv[2]}.{number}")
@@ -207,7 +235,7 @@ for number in range(20):
 
 @pytest.mark.merge
 def test_many_processes_write_one_chain(tmp_path: Path) -> None:
-    path = tmp_path / "members.log"
+    path = tmp_path / "members.db"
     workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(path), f"site{i}"]) for i in range(3)]
     assert [worker.wait() for worker in workers] == [0] * 3
     log = MembershipLog(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,11 +13,10 @@ import pytest
 
 from onefold._base.records import pack
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
-from onefold.federated import queriers
+from onefold.federated.access import signatures as queriers
+from onefold.federated.access.guard import WINDOW_SECONDS, Replays
+from onefold.federated.access.signatures import QuerierKey, Signature, SigningKey, find_signing_key
 from onefold.federated.messages import FailureCode, Query, QueryKey, from_bytes
-from onefold.federated.queriers import SigningKey, find_signing_key
-from onefold.federated.replays import WINDOW_SECONDS, Replays
-from onefold.federated.signatures import QuerierKey, Signature
 
 pytest.importorskip("cryptography")
 
@@ -197,6 +195,11 @@ class Clock:
         return self.now
 
 
+def remembered(replays: Replays) -> int:
+    with replays.store.reading() as db:
+        return int(db.execute("SELECT count(*) FROM replays").fetchone()[0])
+
+
 def signed(key: SigningKey, number: int, clock: Clock) -> Signature:
     return key.sign(Query(f"q{number}", ROWS), HOME, clock=clock)
 
@@ -231,7 +234,7 @@ def test_forgotten_query_is_not_taken_again_when_the_clock_is_put_back(
     replays.enter(first)
     clock.now += 2 * WINDOW_SECONDS
     replays.enter(signed(key, 2, clock))
-    assert len(json.loads((tmp_path / "r").read_bytes())["known"]) == 1
+    assert remembered(replays) == 1
     clock.now = Clock.now
     assert refusal(replays.enter, first) == FailureCode.STALE
 
@@ -244,7 +247,7 @@ def test_memory_is_bounded_and_what_made_way_is_stale(tmp_path: Path, key: Signi
         made.append(signed(key, number, clock))
         replays.enter(made[-1])
         clock.now += 1
-    assert len(json.loads((tmp_path / "r").read_bytes())["known"]) == 3
+    assert remembered(replays) == 3
     codes = [refusal(replays.enter, each) for each in made]
     assert codes == [FailureCode.STALE] * 3 + [FailureCode.REPLAYED] * 3
 
@@ -265,5 +268,32 @@ def test_one_of_many_at_once_is_taken(tmp_path: Path, key: SigningKey) -> None:
 
 def test_damaged_memory_refuses_everything(tmp_path: Path, key: SigningKey) -> None:
     (tmp_path / "r").write_text('{"format": 1, "known": 3}')
-    with pytest.raises(FileFormatError, match="no query is answered"):
+    with pytest.raises(FileFormatError, match="not a federation state file, or damaged"):
         Replays(tmp_path / "r").check(key.sign(QUERY, HOME))
+
+
+def test_a_query_costs_the_same_among_many(tmp_path: Path, key: SigningKey) -> None:
+    """By the steps that SQLite takes, which no other load changes."""
+    clock = Clock()
+    replays = Replays(tmp_path / "r", clock=clock)
+
+    def steps(number: int) -> int:
+        taken: list[None] = []
+        with replays.store.transaction() as db:
+            db.set_progress_handler(lambda: taken.append(None), 1)  # type: ignore[func-returns-value,arg-type]
+            replays.enter(signed(key, number, clock))
+        return len(taken)
+
+    def fill(start: int, end: int) -> None:
+        with replays.store.transaction() as db:
+            rows = ((f"{number:032d}", int(clock.now) - number % 800) for number in range(start, end))
+            db.executemany("INSERT INTO replays VALUES (?, ?)", rows)
+            db.execute("INSERT OR REPLACE INTO singles VALUES ('replays.count', ?)", (end,))
+
+    fill(0, 100)
+    few = steps(1)
+    fill(100, 9_900)
+    assert steps(2) <= 2 * few
+    fill(9_900, 10_000)
+    assert steps(3) <= 4 * few  # some make way
+    assert remembered(replays) < 10_000

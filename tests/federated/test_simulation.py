@@ -12,10 +12,10 @@ from simulation.stage import ready
 from simulation.world import run
 from tiers import later
 
-BLOCK = 10
+BLOCK = 5
 
 
-@pytest.mark.parametrize("start", later(range(0, 100, BLOCK), range(20)))
+@pytest.mark.parametrize("start", later(range(0, 100, BLOCK), range(15)))
 def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
     with ready():
         for seed in range(start, start + BLOCK):
@@ -36,7 +36,7 @@ def test_simulation_leaves_the_modules_as_they_were() -> None:
         name: dict(vars(sys.modules[name])) for name in sorted(sys.modules) if name.startswith("onefold")
     }
     with ready():
-        for seed in range(4):
+        for seed in range(2):
             run(seed)
     changed = [
         f"{name}.{key}"

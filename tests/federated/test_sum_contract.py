@@ -10,7 +10,7 @@ import pytest
 
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated import SumBlock, SumContract
-from onefold.federated.signing import canonical
+from onefold.federated.access.signatures import canonical
 from onefold.privacy.calibration import epsilon_of, mu_of
 from reference.summing import DELTA, World, promise
 

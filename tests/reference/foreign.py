@@ -22,10 +22,11 @@ from onefold._base.foreign import parse_json
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer
 from onefold.federated import LocalModel
 from onefold.federated import messages as plain
-from onefold.federated.guard import QueryGuard
+from onefold.federated.access.guard import QueryGuard
+from onefold.federated.access.log import MembershipLog
+from onefold.federated.forgotten import ForgottenPersons
 from onefold.federated.joined import Agreement, JoinedSums
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.log import MembershipLog
 from onefold.privacy import Event, Guarantee, Laplace, Ledger, PrivateMoments
 from onefold.tables import Field, Schema, read_table
 from onefold.transfer import PrivateSource, TransferClassifier
@@ -234,21 +235,11 @@ def _encrypted() -> list[Format]:
 
 
 def _texts() -> list[Format]:
-    with tempfile.TemporaryDirectory() as folder:
-        log = MembershipLog(Path(folder) / "members.log", clock=lambda: NOON)
-        log.append("join", "north", classes=[0, 1])
-        log.append("leave", "north")
-        QueryGuard(100, 100, Path(folder) / "guard", clock=lambda: NOON).admit("me", 3)
-        members, head, guard = (
-            (Path(folder) / name).read_bytes() for name in ("members.log", "members.log.head", "guard")
-        )
     promise = Laplace(1.0, sensitivity=1.0).guarantee(3).to_dict()
     return [
         Format("schema", json.dumps(Schema(FIELDS).to_dict()).encode(), _use_schema, ".json"),
         Format("guarantee", json.dumps(promise).encode(), _use_guarantee, ".json"),
-        Format("guard", guard, lambda path: QueryGuard(100, 100, path).spent("me"), ".json"),
-        Format("membership log", members, lambda path: _use_log(path, head), ".log"),
-        Format("head of a log", head, lambda path: _use_head(path, members), ".json"),
+        Format("store of a server", _store(), _use_store, ".db"),
     ]
 
 
@@ -261,18 +252,23 @@ def _use_guarantee(path: Path) -> None:
     str(Guarantee.from_dict(parse_json(path.read_bytes())))
 
 
-def _use_log(path: Path, head: bytes) -> None:
-    Path(f"{path}.head").write_bytes(head)
+def _store() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "server.db"
+        log = MembershipLog(path, clock=lambda: NOON)
+        log.append("join", "north", classes=[0, 1])
+        log.append("leave", "north")
+        QueryGuard(100, 100, path, clock=lambda: NOON).admit("me", 3)
+        ForgottenPersons(path).add("anna")
+        return path.read_bytes()
+
+
+def _use_store(path: Path) -> None:
     log = MembershipLog(path)
     log.verify()
     log.members()
-
-
-def _use_head(path: Path, members: bytes) -> None:
-    own = path.with_name("of_head.log")
-    own.write_bytes(members)
-    Path(f"{own}.head").write_bytes(path.read_bytes())
-    MembershipLog(own).verify()
+    QueryGuard(100, 100, path).spent("me")
+    ForgottenPersons(path).kept(["anna"])
 
 
 # --- tables -----------------------------------------------------------------------------------------------

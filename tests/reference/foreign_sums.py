@@ -16,13 +16,12 @@ from typing import Any
 import numpy as np
 
 from onefold.federated import EncryptedSum, HolderKey, SchemaSum, SumBlock, SumContract, SumHolder, SumParties
-from onefold.federated.approvals import Approvals
-from onefold.federated.log import SiteLog
+from onefold.federated.access.approvals import Approvals
+from onefold.federated.access.guard import QueryGuard, Replays
+from onefold.federated.access.log import SiteLog
+from onefold.federated.access.signatures import QuerierKey, SigningKey
 from onefold.federated.messages import from_bytes
-from onefold.federated.queriers import SigningKey
-from onefold.federated.replays import Replays
 from onefold.federated.secret.keys import PublicHolder
-from onefold.federated.signatures import QuerierKey
 from onefold.tables import Schema
 
 __all__ = ["keys_and_sums"]
@@ -91,15 +90,16 @@ def _keys(folder: Path, query: Any) -> list[Sample]:
     key = SigningKey.create("ward", folder)
     secret = next(path for path in folder.iterdir() if path.suffix == ".signkey")
     signature = key.sign(query, "ab" * 32)
-    log = SiteLog(folder / "site.log")
-    approvals = Approvals(folder / "approvals.json", log, "north")
-    approvals.approve(str(folder / "ward.pub"), "queriers")
-    replays = folder / "replays"
-    Replays(replays).enter(signature)
+    Approvals(SiteLog(folder / "site.db"), "north").approve(str(folder / "ward.pub"), "queriers")
+    Replays(folder / "site.db").enter(signature)
     later = key.sign(replace(query, id="q2"), "ab" * 32)
 
-    def listed(path: Path) -> None:
-        list(Approvals(path, log, "north").entries())
+    def use_store(path: Path) -> None:
+        log = SiteLog(path)
+        log.verify()
+        list(Approvals(log, "north").entries())
+        QueryGuard(100, 100, path).spent("me")
+        Replays(path).enter(later)
 
     def load_secret(path: Path) -> None:
         path.chmod(0o600)
@@ -114,6 +114,5 @@ def _keys(folder: Path, query: Any) -> list[Sample]:
             lambda path: from_bytes(path.read_bytes()),
             ".message",
         ),
-        ("approvals", (folder / "approvals.json").read_bytes(), listed, ".json"),
-        ("replays", replays.read_bytes(), lambda path: Replays(path).enter(later), ".json"),
+        ("store of a site", (folder / "site.db").read_bytes(), use_store, ".db"),
     ]

@@ -18,14 +18,14 @@ from flwr.app.message import make_message
 
 from onefold.exceptions import FederationError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
+from onefold.federated.access.log import SiteLog
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import Federation, Site, SumRound
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.site_app import answer_message, to_records
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import decide_sum, take_step
-from onefold.federated.log import SiteLog
 from onefold.federated.messages import Bundle, Failure, SumParcel
-from onefold.federated.queriers import SigningKey
 from onefold.tables import Field, Schema
 
 NAMES = ("north", "south", "west")
@@ -166,7 +166,7 @@ class Network:
             decide_sum(self.site(name).folder, "ward", summed.total.contract.round_id, approve=True)
 
     def events(self, name: str) -> list[str]:
-        log = SiteLog(self.site(name).folder.audit)
+        log = SiteLog(self.site(name).folder.store)
         log.verify()
         return [entry.event.value for entry in log]
 

@@ -14,8 +14,8 @@ pytest.importorskip("starlette.testclient")
 
 from starlette import testclient
 
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import Federation, Site
-from onefold.federated.queriers import SigningKey
 from onefold.privacy import Event, Ledger
 from onefold.serve import create_app
 from onefold.serve.gate import HEADER

@@ -131,9 +131,7 @@ class Disk:
 
     def _tear(self, step: str, what: Any) -> None:
         """Let a part of what is being written get through."""
-        if step == "append":
-            os.write(what[0], what[1][: self.random.randrange(len(what[1]) + 1)])
-        elif step == "write" and self.random.random() < 0.5:
+        if step == "write" and self.random.random() < 0.5:
             what[0].flush()
 
     def write_back(self, machine: Machine) -> None:
@@ -166,7 +164,10 @@ class Disk:
         now = self._listing(machine)
         for folder in sorted(now):
             before = machine.names.get(folder, {})
+            left |= self._databases(folder, before)
             for name in sorted({*before, *now[folder]}):
+                if ".db" in name:
+                    continue
                 choices = [table[name] for table in (before, now[folder]) if name in table]
                 number: int | None = choices[-1]
                 if name not in before or name not in now[folder] or choices[0] != choices[1]:
@@ -176,6 +177,13 @@ class Disk:
                     fresh = Path(folder, name) if number == now[folder].get(name) else None
                     left[os.path.join(folder, name)] = self._content(machine, number, fresh)
         return left
+
+    def _databases(self, folder: str, before: dict[str, int]) -> Image:
+        """What SQLite has written, which it syncs itself; a new file may be gone with its name."""
+        files = sorted(Path(folder).glob("*.db"))
+        made = [path for path in files if path.name in before or self.random.random() < 0.5]
+        parts = [Path(f"{path}{part}") for path in made for part in ("", "-wal", "-shm")]
+        return {str(path): path.read_bytes() for path in parts if path.exists()}
 
     def _content(self, machine: Machine, number: int, path: Path | None) -> bytes:
         old = machine.synced.get(number, b"")

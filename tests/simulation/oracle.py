@@ -6,7 +6,6 @@ stopped may have happened or not; nothing else may differ.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,13 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from onefold.federated.access.log import MembershipLog, SiteEvent, SiteLog
 from onefold.federated.flower.admission import approvals_of, exported_log
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.site_app import ANSWERS, MODEL, SUMS, caller_of, from_records, signatures_of
-from onefold.federated.log import MembershipLog, SiteEvent, SiteLog
 from onefold.federated.messages import Answers, ModelParcel, PlainSums, PrivateSums, PublicScores, Query
-from onefold.federated.replays import Replays
 from onefold.privacy import Ledger
 
 from . import fitted
@@ -69,7 +67,6 @@ class Oracle:
         self, kind: str, server: ServerFolder, machine: Machine, sites: dict[str, Site], clock: Clock
     ) -> None:
         self.kind, self.server, self.machine, self.sites, self.clock = kind, server, machine, sites, clock
-        self.in_flight = False  # an operation at the server was stopped, and it has not started since
         self.scores: dict[str, bytes] = {}  # by query
         self.asked: dict[str, set[str]] = {}  # by query: who was sent it
         self.received: dict[tuple[str, str], Answers] = {}  # query, site: what came to the server first
@@ -82,7 +79,7 @@ class Oracle:
 
     def look_at_server(self) -> dict[str, Fitted]:
         """Members now, after checking the list of sites and its log."""
-        stamp = [_stamp(path) for path in (self.server.registry, self.server.log)]
+        stamp = _stamp(self.server.store.path)
         if stamp == self._stamp:
             return self.members
         registry = Registry(self.server)
@@ -92,10 +89,7 @@ class Oracle:
             self.head = _head(registry.log)
         members = {name for name, entry in sites.items() if entry.status is Status.MEMBER}
         noted = set(registry.log.members())
-        self.in_flight = self.in_flight and members != noted
-        assert self.in_flight or members == noted, (
-            f"members are {sorted(members)}, in the log {sorted(noted)}"
-        )
+        assert members == noted, f"members are {sorted(members)}, in the log {sorted(noted)}"
         for name, site in self.sites.items():
             inside = name in sites and sites[name].status is not Status.REMOVED
             assert inside in site.invited, f"{name}: in the list is {inside}, acknowledged was {site.invited}"
@@ -106,7 +100,7 @@ class Oracle:
             known = self.sites[name].ever
             assert profile.model_digest in known, f"{name} takes part with a model it never had"
             self.members[name] = known[profile.model_digest]
-        self._stamp = stamp if not self.in_flight else None
+        self._stamp = stamp
         return self.members
 
     def leftovers(self) -> None:
@@ -202,8 +196,7 @@ class Oracle:
     def look_at_site(self, site: Site) -> None:
         """Everything opens; what left is counted, and no more was counted than allowed or asked for."""
         folder, settings = site.folder, site.folder.settings
-        totals = self._read(folder.guard, _counts)
-        callers = self._read(folder.guard.with_name("guard-callers.json"), _counts)
+        totals, callers, noted, approvals = self._read(folder.store.path, lambda path: _kept(site))
         counted = totals.get(ANYBODY, 0)
         assert site.left[ANYBODY] <= counted <= min(settings.total, site.attempted), (
             f"{site.name}: {site.left[ANYBODY]} row(s) left of {site.attempted} asked, {counted} counted, "
@@ -212,9 +205,8 @@ class Oracle:
         for account, rows in site.left.items():
             if account != ANYBODY:
                 assert rows <= callers.get(account, 0) <= settings.caller_total, f"{site.name}: {account}"
-        noted = self._read(folder.audit, lambda path: _noted(path, site))
         assert site.logged <= noted, f"{site.name}: answers left that are not in its log"
-        for entry in self._read(folder.approvals, lambda path: approvals_of(folder).entries()):
+        for entry in approvals:
             assert entry.allowed is None or entry.answered <= entry.allowed, f"{site.name}: too many approved"
         ledger = self._read(folder.ledger, Ledger.load)
         spent = ledger.total()[0]
@@ -224,7 +216,7 @@ class Oracle:
 
     def _read(self, path: Path, read: Callable[[Path], Any]) -> Any:
         """What is in a file, read again when the file is another one."""
-        stamp = [_stamp(each) for each in (path, Path(f"{path}.head"))]
+        stamp = _stamp(path)
         if path not in self._known or self._known[path][0] != stamp:
             self._known[path] = (stamp, read(path))
         return self._known[path][1]
@@ -234,9 +226,9 @@ class Oracle:
         self._known.clear()
         self.look_at_site(site)
         exported_log(site.folder, site.head)
-        floor, known = Replays(site.folder.replays)._read()
-        assert floor >= -1
-        assert len(known) <= sum(site.answered.values()) + site.attempted
+        with site.folder.store.reading() as db:
+            (known,) = db.execute("SELECT count(*) FROM replays").fetchone()
+        assert known <= sum(site.answered.values()) + site.attempted
 
     def no_parts(self, machine: Machine) -> None:
         """No half-written file is left."""
@@ -255,16 +247,19 @@ def _head(log: MembershipLog) -> tuple[int, str] | None:
     return (len(entries), entries[-1].sum) if entries else None
 
 
-def _noted(path: Path, site: Site) -> set[str]:
-    """Queries that a site's log has as answered; the log begins as it did when it was last looked at."""
-    log = SiteLog(path)
+def _kept(site: Site) -> tuple[dict[str, int], dict[str, int], set[str], tuple[Any, ...]]:
+    """Rows counted for everybody and by account, queries that the log has as answered, and approvals.
+
+    The log begins as it did when it was last looked at.
+    """
+    log = SiteLog(site.folder.store)
     log.verify(site.head)
     if site.machine.killed_at is None:
         site.head = _head(log)
-    return {entry.facts["query"] for entry in log if entry.event is SiteEvent.ANSWERED}
-
-
-def _counts(path: Path) -> dict[str, int]:
-    if not path.exists():
-        return {}
-    return {name: int(account["total"]) for name, account in json.loads(path.read_bytes())["callers"].items()}
+    noted = {entry.facts["query"] for entry in log if entry.event is SiteEvent.ANSWERED}
+    with site.folder.store.reading() as db:
+        rows = db.execute("SELECT counter, caller, rows FROM counts").fetchall()
+    totals, callers = (
+        {caller: count for counter, caller, count in rows if counter == name} for name in ("rows", "callers")
+    )
+    return totals, callers, noted, approvals_of(site.folder).entries()

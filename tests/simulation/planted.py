@@ -7,12 +7,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from onefold._base import files
-from onefold.federated.approvals import Approvals
+from onefold.federated.access.approvals import Approvals
 from onefold.federated.flower import folders, registry, site_app
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.sums import KeptSums
-from onefold.federated.log import MembershipLog
 from onefold.privacy import Ledger
 
 from .disk import Disk
@@ -36,7 +35,8 @@ def _forgetful(prepare: Callable[[SiteFolder], None]) -> Callable[[SiteFolder], 
     def prepare_and_forget(folder: SiteFolder) -> None:
         prepare(folder)
         if isinstance(folder, SiteFolder):
-            folder.replays.unlink(missing_ok=True)
+            with folder.store.transaction() as db:
+                db.execute("DELETE FROM replays")
 
     return prepare_and_forget
 
@@ -58,7 +58,7 @@ def _first_only(add_up: Callable[..., None]) -> Callable[..., None]:
 
 def _with_removed(self: Registry) -> dict[str, Any]:
     status = (Status.MEMBER, Status.REMOVED)
-    found = sorted(self._read().items())
+    found = sorted(self.sites.items())
     return {name: site for name, site in found if site.status in status}
 
 
@@ -72,10 +72,14 @@ def _unnoted(answered: Callable[..., None]) -> Callable[..., None]:
     return leave_without_note
 
 
-def _in_place(path: Any, content: bytes, private: bool = False) -> None:
-    with open(path, "wb") as file:
-        files._step("write", file)
-        file.write(content)
+@contextmanager
+def _in_two_steps(self: Registry) -> Iterator[dict[str, Any]]:
+    """The log has its transaction and the list another one."""
+    sites = self.sites
+    before = dict(sites)
+    yield sites
+    with self.store.transaction() as db:
+        db.executemany(registry.WRITE, [registry._row(s) for n, s in sites.items() if s is not before.get(n)])
 
 
 # Name -> what is put where.
@@ -89,11 +93,9 @@ FAULTS: dict[str, Callable[[], list[Plant]]] = {
     ],
     "approved rows are not counted": lambda: [(Approvals, "admit", _uncounted(Approvals.admit))],
     "the ledger is not written": lambda: [(Ledger, "_write", _once(Ledger._write))],
-    "the log is not recovered": lambda: [(MembershipLog, "_recovered", MembershipLog._consistent)],
-    "list and log are not brought together": lambda: [(Registry, "_finish", _nothing)],
+    "list and log change in two steps": lambda: [(Registry, "_changing", _in_two_steps)],
     "sums keep sites that have left": lambda: [(KeptSums, "_add_up", _first_only(KeptSums._add_up))],
     "removed sites are members": lambda: [(Registry, "members", property(_with_removed))],
-    "the list is written in place": lambda: [(registry, "write_whole", _in_place)],
 }
 
 

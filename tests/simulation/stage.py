@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -26,7 +26,7 @@ NAMES = ("north", "south", "west")
 def ready() -> Iterator[None]:
     """Everything that seeds share: the patched modules, and the models."""
     old = joined_server.N_DIRECTIONS, site_app._model, LocalModel.load, LocalModel.load_untrusted
-    plain_read, version = Registry._read, sightings._version
+    version = sightings._version
     joined_server.N_DIRECTIONS = 4
     variable = os.environ.get(SITE_VARIABLE)
     with simulated():
@@ -37,31 +37,16 @@ def ready() -> Iterator[None]:
         # which the server tries a model, is not simulated.
         LocalModel.load = LocalModel.load_untrusted = staticmethod(_load)  # type: ignore[assignment,method-assign]
         site_app._model = lru_cache(maxsize=8)(old[1].__wrapped__)
-        Registry._read = _read_once(plain_read)  # type: ignore[method-assign]
         sightings._version = lru_cache(version)
         try:
             yield
         finally:
             joined_server.N_DIRECTIONS, site_app._model = old[:2]
-            Registry._read, sightings._version = plain_read, version  # type: ignore[method-assign]
+            sightings._version = version
             LocalModel.load, LocalModel.load_untrusted = old[2:]  # type: ignore[method-assign]
             os.environ.pop(SITE_VARIABLE, None)
             if variable is not None:
                 os.environ[SITE_VARIABLE] = variable
-
-
-def _read_once(read: Callable[[Registry], Any]) -> Callable[[Registry], Any]:
-    known: dict[bytes, Any] = {}
-
-    def read_once(registry: Registry) -> Any:
-        path = registry.folder.registry
-        content = path.read_bytes() if path.exists() else b""
-        if content not in known:
-            known.clear()
-            known[content] = read(registry)
-        return dict(known[content])
-
-    return read_once
 
 
 REAL_LOAD = LocalModel.load
@@ -86,7 +71,7 @@ def templates() -> dict[tuple[str, bool], dict[str, bytes]]:
                 Federation.create(root, NAMES, host="127.0.0.1", insecure=insecure, mode=mode)
                 registry = Registry(ServerFolder(root / "server"))
                 keys = {name: entry.public_key for name, entry in registry.sites.items()}
-                registry.folder.registry.unlink()
+                registry.store.path.unlink()
                 found = [path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock"]
                 files = {str(path.relative_to(root)): path.read_bytes() for path in found}
                 made[mode, insecure] = files | {f"keys/{name}": key.encode() for name, key in keys.items()}

@@ -23,16 +23,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from onefold.exceptions import BudgetExceededError, FederationError, OnefoldError
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.declared import declared_moments
 from onefold.federated.flower import Federation, questions, site_app
 from onefold.federated.flower import site as site_module
 from onefold.federated.flower.folders import SITE_VARIABLE, ServerFolder, SiteFolder
-from onefold.federated.flower.registry import Registry, Status
+from onefold.federated.flower.registry import Registry, Status, _row
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.site_app import ANSWERS, answer_message, read_profile
 from onefold.federated.flower.spool import Request, Spool
 from onefold.federated.messages import Answers, Query
-from onefold.federated.queriers import SigningKey
 from onefold.privacy import Event, Ledger
 
 from . import fitted
@@ -227,18 +227,13 @@ class World:
         except OSError as error:
             self.say(f"failed: {error.strerror or error}")
             return "failed", error
-        finally:
-            if self.machine.was_full:  # nothing was stopped, but something was given up
-                self.oracle.in_flight, self.machine.was_full = True, False
 
     def _run_died(self) -> None:
         self.coordinator = None
         self.up_at = self.clock.now + self.random.random() * 8
-        self.oracle.in_flight = True
         self._lose_power(self.machine)
 
     def _operator_died(self) -> None:
-        self.oracle.in_flight = True
         self._lose_power(self.machine)
 
     def _lose_power(self, machine: Machine) -> None:
@@ -255,8 +250,6 @@ class World:
         """An operator's command on the server's machine."""
         self.say(what)
         outcome = self._process(self.machine, act, self._operator_died)
-        if outcome[0] == "failed":
-            self.oracle.in_flight = True
         self._after_server()
         return outcome
 
@@ -294,10 +287,7 @@ class World:
             made.spool.sweep()
             return made
 
-        self.oracle.in_flight = False  # unless the disk is full: then a later step finishes what was stopped
         outcome, made = self._process(self.machine, start, self._run_died)
-        if outcome != "done":
-            self.oracle.in_flight = True
         if outcome == "failed":
             self.up_at = self.clock.now + 1.0
         elif outcome == "done":
@@ -398,7 +388,7 @@ class World:
 
     def _resolve(self, site: Site) -> None:
         """What was stopped has happened or not: from now on it is what the list says."""
-        if len(site.invited) > 1 and not self.oracle.in_flight and self.machine.killed_at is None:
+        if len(site.invited) > 1:
             entry = Registry(self.server).sites.get(site.name)
             site.invited = {entry is not None and entry.status is not Status.REMOVED}
 
@@ -663,8 +653,7 @@ class World:
         self.up_at = None if self.coordinator is not None else self.clock.now
         self.tick(0.0)
         self.tick(40.0)  # whatever a killed process has left is on disk
-        if self.oracle.in_flight:
-            self._at_server("what was stopped is finished", Registry(self.server).recover)
+        self._at_server("what was stopped is finished", Registry(self.server).recover)
         for site in self.sites.values():
             self._resolve(site)
             self._register(site)
@@ -724,7 +713,7 @@ class World:
             self.oracle.look_closely(site)
 
     def _plain_list(self) -> dict[str, Any]:
-        return {name: entry.to_plain() for name, entry in Registry(self.server).sites.items()}
+        return {name: _row(entry) for name, entry in Registry(self.server).sites.items()}
 
     def _cut(self, machine: Machine) -> None:
         def cut() -> None:

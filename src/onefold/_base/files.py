@@ -113,35 +113,6 @@ def sweep_parts(folder: str | os.PathLike[str], name: str | None = None) -> None
             os.close(handle)
 
 
-def append_at(path: str | os.PathLike[str], size: int, content: bytes) -> None:
-    """Write content at byte ``size`` of a file, dropping what is behind it; on disk when this returns.
-
-    If it fails, as on a full disk, the file ends at ``size``.
-    """
-    new = not Path(path).exists()
-    step("open", path)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), _mode(public=False))
-    try:
-        step("cut", handle)
-        os.ftruncate(handle, size)
-        os.lseek(handle, size, os.SEEK_SET)
-        try:
-            step("append", handle, content)
-            rest = memoryview(content)
-            while rest:  # a full disk may take a part before it refuses the rest
-                rest = rest[os.write(handle, rest) :]
-            step("sync", handle)
-            os.fsync(handle)
-        except OSError as error:
-            os.ftruncate(handle, size)
-            _name(error, path)
-            raise
-    finally:
-        os.close(handle)
-    if new:
-        _sync_folder(Path(path).parent)
-
-
 def sync_file(path: str | os.PathLike[str]) -> None:
     """Put on disk what somebody who was killed may have written to a file without doing so."""
     handle = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))

@@ -6,7 +6,8 @@ dies or fills up meanwhile. Processes and threads exclude each other; nobody wai
 
 Every transaction opens the file anew and closes it: nothing is carried over a fork, a file that was removed
 or replaced is not written on, and between transactions the file is whole by itself. Copying it while somebody
-writes is no backup: :meth:`State.backup` is.
+writes is no backup: :meth:`State.backup` is. A transaction inside another one of the same object and thread
+is a part of it: several tables change together, or none.
 
 The number of the layout is SQLite's ``user_version``. A store is a list of steps; opening an older file takes
 the missing ones inside one transaction, after a backup beside it. A newer file is refused by name.
@@ -15,6 +16,7 @@ the missing ones inside one transaction, after a backup beside it. A newer file 
 import errno
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -27,7 +29,7 @@ PATIENCE = 60.0  # seconds that one waits for others
 PAUSE = 0.005
 # "onefold" as a number of 32 bits: a database of another program is refused before it is touched.
 APPLICATION = 0x6F6E6566
-FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE)
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -46,6 +48,7 @@ class State:
 
     def __init__(self, path: str | os.PathLike[str], kind: str, steps: Sequence[str]) -> None:
         self.path, self.kind, self.steps = Path(path), kind, tuple(steps)
+        self._thread = threading.local()  # its ``db`` is the transaction that is open
 
     def exists(self) -> bool:
         """Whether the file is there."""
@@ -65,10 +68,15 @@ class State:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Change the tables: all that the block does happens, and is on the disk when it ends, or nothing."""
+        if getattr(self._thread, "db", None) is not None:
+            with _part(self._thread.db) as db:
+                yield db
+            return
         with self._opened() as db:
             self._begin(db)
             try:
                 self._migrate(db)
+                self._thread.db = db
                 yield db
                 step("commit", self.path)
                 db.execute("COMMIT")
@@ -78,10 +86,15 @@ class State:
                     with suppress(sqlite3.Error):
                         db.execute("ROLLBACK")
                 raise
+            finally:
+                self._thread.db = None
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Look at the tables as they are at one moment; an older layout is brought up to date first."""
+        if getattr(self._thread, "db", None) is not None:
+            yield self._thread.db
+            return
         with self._opened() as db:
             if self._version(db) < len(self.steps):
                 self._begin(db)
@@ -122,6 +135,8 @@ class State:
                 yield db
         except sqlite3.Error as error:
             raise self._told(error) from error
+        except UnicodeDecodeError:  # SQLite quotes what it cannot read
+            raise FileFormatError(f"{self.path}: damaged") from None
 
     def _told(self, error: sqlite3.Error) -> Exception:
         code = getattr(error, "sqlite_errorcode", 0)
@@ -175,3 +190,17 @@ class State:
                 db.execute(statement)
         db.execute(f"PRAGMA application_id={APPLICATION}")
         db.execute(f"PRAGMA user_version={len(self.steps)}")
+
+
+@contextmanager
+def _part(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """A part of a transaction: what it did is undone if it fails, whatever becomes of the rest."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield db
+    except BaseException:
+        with suppress(sqlite3.Error):  # a full disk has undone everything already
+            db.execute("ROLLBACK TO part")
+            db.execute("RELEASE part")
+        raise
+    db.execute("RELEASE part")

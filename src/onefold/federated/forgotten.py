@@ -6,26 +6,21 @@ nothing without the secret. Whoever has the folder has the secret too, and can t
 
 import hashlib
 import hmac
-import json
-import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+import sqlite3
 from typing import Any
 
 import numpy as np
 
 from onefold._base.arrays import Mask, column_array
-from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.access.store import Place, opened, read_value, write_value
 from onefold.privacy.persons import person_texts
 from onefold.tables import Schema
 from onefold.tables.columns import rows_of
 
 __all__ = ["ForgottenPersons", "check_named", "without_forgotten"]
 
-FORMAT = 1
 NOT_NAMED = (
     "persons were forgotten at this site, and these rows do not say whom they are about: fit with a schema "
     "that has a person column, so that rows of these persons can be left out"
@@ -37,34 +32,35 @@ NOT_IN_CONTRACT = (
 
 
 class ForgottenPersons:
-    """The list of a site; without its file nobody was forgotten.
+    """The list of a site; without its store nobody was forgotten.
 
     Parameters
     ----------
-    path : str or path
-        The file, made when the first person is entered.
+    place : Store, str or path
+        The store of the site's folder, or a file in a folder that exists.
 
     Examples
     --------
     >>> import tempfile
-    >>> forgotten = ForgottenPersons(tempfile.mkdtemp() + "/forgotten.json")
+    >>> forgotten = ForgottenPersons(tempfile.mkdtemp() + "/site.db")
     >>> forgotten.add("ann")
     True
     >>> forgotten.kept(["ann", "bob", "ann "]).tolist()
     [False, True, False]
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, place: Place) -> None:
+        self.store = opened(place)
         self._met: set[str] = set()  # marks of persons whose rows were left out
 
     def __len__(self) -> int:
-        return len(self._read()[1])
+        return len(self.marks)
 
     @property
     def marks(self) -> frozenset[str]:
         """The marks of all persons on the list, to see later whether it has changed."""
-        return frozenset(self._read()[1])
+        with self.store.reading() as db:
+            return _read(db)[1]
 
     def add(self, person: Any) -> bool:
         """Enter a person.
@@ -79,10 +75,15 @@ class ForgottenPersons:
         bool
             Whether the person was not on the list yet.
         """
-        with self._changing(person) as (mark, marks):
-            is_new = mark not in marks
-            marks.add(mark)
-        return is_new
+        (text,) = person_texts([person])
+        if not text:
+            raise InvalidInputError("the person's id is empty")
+        with self.store.transaction() as db:
+            key, marks = _read(db)
+            write_value(db, "forgotten.key", key)
+            new = marks | {_mark(key, text)}
+            _write(db, new)
+        return new != marks
 
     def discard(self, person: Any) -> None:
         """Take a person off the list.
@@ -92,8 +93,9 @@ class ForgottenPersons:
         person : str or int
             The person, as tables name them.
         """
-        with self._changing(person) as (mark, marks):
-            marks.discard(mark)
+        with self.store.transaction() as db:
+            key, marks = _read(db)
+            _write(db, marks - {_mark(key, *person_texts([person]))})
 
     def has_met(self, person: Any) -> bool:
         """Tell whether the rows that were looked at last were about a person of the list, among others.
@@ -108,20 +110,8 @@ class ForgottenPersons:
         bool
             Whether rows of the person were left out.
         """
-        return _mark(self._read()[0], *person_texts([person])) in self._met
-
-    @contextmanager
-    def _changing(self, person: Any) -> Iterator[tuple[str, set[str]]]:
-        """The mark of a person and all marks, to be changed."""
-        (text,) = person_texts([person])
-        if not text:
-            raise InvalidInputError("the person's id is empty")
-        with file_lock(self.path):
-            key, marks = self._read()
-            yield _mark(key, text), marks
-            # Sorted, so that the file does not tell who came when.
-            plain = {"format": FORMAT, "key": key.hex(), "persons": sorted(marks)}
-            write_whole(self.path, json.dumps(plain, indent=1).encode())
+        with self.store.reading() as db:
+            return _mark(_read(db)[0], *person_texts([person])) in self._met
 
     def kept(self, persons: Any) -> Mask:
         """Tell which rows stay: those of others, and those that do not say whom they are about.
@@ -136,27 +126,30 @@ class ForgottenPersons:
         ndarray of bool of shape (n,)
             Whether each row stays.
         """
-        key, marks = self._read()
+        with self.store.reading() as db:
+            key, marks = _read(db)
         texts = person_texts(persons)
         named = {text: _mark(key, text) for text in set(texts) if text} if marks else {}
         gone = {text for text, mark in named.items() if mark in marks}
         self._met = {named[text] for text in gone}
         return np.array([text not in gone for text in texts], dtype=np.bool_)
 
-    def _read(self) -> tuple[bytes, set[str]]:
-        """The secret and the marks; a damaged list stops everything, or the erased would come back."""
-        try:
-            plain = json.loads(self.path.read_bytes())
-            key, marks = bytes.fromhex(plain["key"]), set(plain["persons"])
-            if plain["format"] != FORMAT or len(key) != 32 or not all(isinstance(m, str) for m in marks):
-                raise ValueError
-            return key, marks
-        except FileNotFoundError:
-            return secrets.token_bytes(32), set()
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise FileFormatError(
-                f"{self.path}: the list of forgotten persons is damaged, and nothing is fitted without it"
-            ) from None
+
+def _read(db: sqlite3.Connection) -> tuple[bytes, frozenset[str]]:
+    """The secret and the marks; without their secret nothing is fitted, or the erased would come back."""
+    key = read_value(db, "forgotten.key", None)
+    marks = frozenset(mark for (mark,) in db.execute("SELECT mark FROM forgotten"))
+    if key is None and not marks:
+        return secrets.token_bytes(32), marks
+    if not isinstance(key, bytes) or len(key) != 32:
+        raise FileFormatError("the list of forgotten persons is damaged, and nothing is fitted without it")
+    return key, marks
+
+
+def _write(db: sqlite3.Connection, marks: frozenset[str]) -> None:
+    """Put all marks anew, in their order, so that the file does not tell who came when."""
+    db.execute("DELETE FROM forgotten")
+    db.executemany("INSERT INTO forgotten VALUES (?)", ((mark,) for mark in sorted(marks)))
 
 
 def _mark(key: bytes, text: str) -> str:

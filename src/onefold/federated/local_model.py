@@ -27,9 +27,9 @@ from onefold.federated._rows import (
     with_rows,
     without_rows,
 )
+from onefold.federated.access.log import MembershipLog
 from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
 from onefold.federated.joined import Agreement, JoinedSums, Offset, offset_of, squared_with
-from onefold.federated.log import MembershipLog
 from onefold.federated.messages import (
     Answers,
     ModelParcel,

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from onefold._base.arrays import Array, Labels
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
+from onefold.federated.access.log import MembershipEvent, MembershipLog
 from onefold.federated.contract import check_schemas
 from onefold.federated.local_model import Forgotten, LocalModel
-from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import Answers, Failure, Profile, Query
 from onefold.federated.rules import (
     RULES,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold.exceptions import InvalidInputError, OnefoldError
-from onefold.federated.approvals import end_of_day
+from onefold.federated.access.approvals import end_of_day
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.admission import exported_log
 from onefold.federated.flower.keeping import state_of
@@ -28,11 +28,10 @@ class SitePage:
         site = self.site
         log: dict[str, Any] = {"entries": [], "count": 0}
         wrong = None
-        if site.folder.state.exists():  # a site that never ran has noted nothing
-            try:
-                log = exported_log(site.folder)
-            except OnefoldError as error:
-                wrong = str(error)
+        try:
+            log = exported_log(site.folder)
+        except OnefoldError as error:
+            wrong = str(error)
         return {
             "name": site.settings.name,
             "approval": site.settings.approval,

@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("flwr")
 
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Failure, Query
-from onefold.federated.queriers import SigningKey
 
 NAMES = ("north", "south", "west")
 PATIENCE = 300.0

@@ -16,6 +16,7 @@ from onefold import AutoencoderClassifier, WideKAHM
 from onefold._base.files import write_whole
 from onefold.exceptions import FederationError, InvalidInputError, OnefoldError
 from onefold.federated import GlobalClassifier, LocalModel
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import Federation, Site, asking, decrypt, make_query_key, spool
 from onefold.federated.flower.evaluation import JOB_FILE, Job, evaluate
 from onefold.federated.flower.folders import private_folder
@@ -23,7 +24,6 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import Failure, Message
-from onefold.federated.queriers import SigningKey
 from onefold.tables import Field, Schema
 
 pytest.importorskip("cryptography")

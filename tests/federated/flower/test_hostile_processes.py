@@ -14,11 +14,11 @@ import pytest
 pytest.importorskip("flwr")
 
 import reference.hostile_site as liar_module
+from onefold.federated.access.guard import QueryGuard
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import Site
 from onefold.federated.flower.admission import site_log
 from onefold.federated.flower.processes import CONNECTION, command, make_environment
-from onefold.federated.guard import QueryGuard
-from onefold.federated.queriers import SigningKey
 
 pytestmark = pytest.mark.nightly
 
@@ -103,7 +103,7 @@ from flwr.serverapp import ServerApp
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.site_app import ANSWERS, from_records, to_records
 from onefold.federated.messages import Query
-from onefold.federated.queriers import SigningKey
+from onefold.federated.access.signatures import SigningKey
 
 FOLDER, SERVER = Path(FOLDER_NAME), ServerFolder(Path(SERVER_NAME))
 WARD = SigningKey("ward", bytes(range(32)))
@@ -149,7 +149,7 @@ def test_hostile_server_gets_failures_and_no_counter_moves_for_them(
     """Whoever holds the server's secret sends what it likes; north wants signatures, south encryption."""
     north, south = hostile.site("north"), hostile.site("south")
     before = [folder.settings_file.read_bytes() for folder in (north, south)]
-    guard = QueryGuard(None, None, north.guard)
+    guard = QueryGuard(None, None, north.store)
     spent = guard.spent("all-callers")
     replace(north.settings, approval="queriers", caller_total=12).save(north.settings_file)
     replace(south.settings, sends="sealed-answers").save(south.settings_file)
@@ -195,7 +195,7 @@ def test_hostile_server_gets_failures_and_no_counter_moves_for_them(
     }
     assert {word for said in replies.values() for word in said["south"]} == {"sealed-only"}
     assert guard.spent("all-callers") - spent == 10  # two answers about five rows each, and nothing else
-    own = QueryGuard(None, None, north.guard.with_name("guard-callers.json"))
+    own = QueryGuard(None, None, north.store, name="callers")
     assert own.spent(f"key.{ward.key.id}") == 10
     answered = [entry for entry in list(site_log(north))[n_entries:] if entry.event.value == "answered"]
     assert [entry.facts["query"] for entry in answered] == ["fair", "many0"]

@@ -103,7 +103,7 @@ def test_numbers_without_a_run_and_with_a_damaged_list(federation: Federation) -
     numbers = ServerNumbers(federation.folder)
     federation.folder.prepare()
     assert told(numbers)["onefold_run_up"] == {"onefold_run_up": 0}
-    federation.folder.registry.write_text("{")
+    federation.folder.store.path.write_text("{")
     assert "onefold_disk_full" in told(numbers)
 
 

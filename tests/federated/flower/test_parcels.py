@@ -14,10 +14,10 @@ import pytest
 pytest.importorskip("flwr")
 
 from onefold._base import files
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import parcels
 from onefold.federated.flower.parcels import ABSENT, SLOW, UNSENT, Carrier, ParcelRequest, ParcelSpool
 from onefold.federated.messages import SumParcel
-from onefold.federated.queriers import SigningKey
 
 KEY = SigningKey("ward", bytes(32))
 ONLINE = {"north": 1, "south": 2}

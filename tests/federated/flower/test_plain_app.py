@@ -144,7 +144,7 @@ def test_site_without_budget_or_model_is_left_out_without_error_text(
     grid = FakeGrid(client, [{"site": "north", "model": str(models["north"])}, poor, lost])
     result = server.ask(grid, X, **ASK)
     assert (result.answered, result.refused) == (("north",), {"south": "budget-spent"})
-    (models["south"].parent / "guard.json").unlink(missing_ok=True)
+    (models["south"].parent / "guard.db").unlink(missing_ok=True)
     ask = Message(RecordDict(), dst_node_id=3, message_type="query.profile")
     (reply,) = grid.send_and_receive([ask], 1.0)
     assert reply.has_error()

@@ -36,7 +36,7 @@ def made(tmp_path: Path) -> Path:
 
 
 def test_private_files_are_readable_by_their_owner_only(made: Path) -> None:
-    private = {"ca.key", "server.key", "node.key", "server.json", "site.json", "registry.json"}
+    private = {"ca.key", "server.key", "node.key", "server.json", "site.json", "state.db"}
     found = {path.name: path for path in made.rglob("*") if path.is_file() and path.name in private}
     assert set(found) == private
     for path in found.values():
@@ -50,7 +50,7 @@ def test_every_site_has_its_own_key_that_the_server_knows(made: Path) -> None:
     keys = {name: public_key_text(SiteFolder(made / "sites" / name).public_key) for name in sites}
     assert {name: site.public_key for name, site in sites.items()} == keys
     assert len(set(keys.values())) == 2
-    assert "PRIVATE" not in (made / "server/state/registry.json").read_text()
+    assert b"PRIVATE" not in (made / "server/state/state.db").read_bytes()
     assert "example.org:8443" in (made / "GUIDE.md").read_text()
 
 

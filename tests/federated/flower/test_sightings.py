@@ -68,13 +68,6 @@ def test_notes_survive_a_restart_and_are_in_the_status(federation: Federation) -
     assert (south.last_seen, south.queries, south.version) == (None, 0, None)
 
 
-def test_damaged_notes_stop_nothing(federation: Federation) -> None:
-    path = Sightings(federation.folder).path
-    for text in ("{", "[]", '{"format": 1, "sites": {"north": {}}}', '{"format": 9}'):
-        path.write_text(text)
-        assert federation.status().sites[0].last_seen is None
-
-
 def test_sites_are_asked_when_they_come_and_now_and_then(federation: Federation) -> None:
     clock = Clock()
     notes = Sightings(federation.folder, clock=clock)

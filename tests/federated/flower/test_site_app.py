@@ -20,6 +20,7 @@ from onefold._base import files
 from onefold.exceptions import FederationError, FileFormatError, PrivacyLeakWarning
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
+from onefold.federated.access.guard import QueryGuard
 from onefold.federated.flower import site_app
 from onefold.federated.flower.admission import site_log
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
@@ -35,7 +36,6 @@ from onefold.federated.flower.site_app import (
     from_records,
     to_records,
 )
-from onefold.federated.guard import QueryGuard
 from onefold.federated.messages import Answers, Failure, FailureCode, ModelParcel, Profile, Query, Refusal
 from onefold.privacy import Box, OptimalNoise
 
@@ -115,7 +115,7 @@ def test_site_that_is_fitted_anew_while_it_answers_gives_the_new_answer(
 def test_files_of_a_site_are_readable_by_its_owner_only(tmp_path: Path, raw: LocalModel) -> None:
     folder = make_site(tmp_path, raw)
     site_app.answer(folder, Query("q", X[:1]), "me")
-    for path in (folder.model, folder.profile, folder.guard):
+    for path in (folder.model, folder.profile, folder.store.path):
         assert path.stat().st_mode & 0o077 == 0, path.name
 
 
@@ -150,8 +150,8 @@ def test_queries_of_one_message_are_counted_in_one_step(
     assert [reply.query_id for reply in replies] == ["q0", "q1", "q2"]
     for n, reply in enumerate(replies):
         np.testing.assert_array_equal(reply.values, raw.answers(X[n : n + n + 1]))
-    assert counted == [(site_app.EVERYBODY, 6), ("me", 6)]
-    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 6
+    assert counted == [("me", 6), (site_app.EVERYBODY, 6)]
+    assert QueryGuard(None, 30, folder.store).spent(site_app.EVERYBODY) == 6
     assert [entry.facts["query"] for entry in site_log(folder)] == ["q0", "q1", "q2"]
 
 
@@ -164,7 +164,7 @@ def test_queries_of_one_message_that_do_not_all_fit_the_budget_are_counted_one_b
     assert isinstance(first, Answers)
     assert code_of(second) is FailureCode.BUDGET_SPENT
     assert isinstance(third, Answers)
-    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 7
+    assert QueryGuard(None, 30, folder.store).spent(site_app.EVERYBODY) == 7
 
 
 def test_query_that_cannot_be_answered_is_not_counted_with_the_others_of_its_message(
@@ -174,7 +174,7 @@ def test_query_that_cannot_be_answered_is_not_counted_with_the_others_of_its_mes
     good, bad = ask_together(folder, [Query("a", X[:4]), Query("b", np.ones((5, 3)))], monkeypatch)
     assert isinstance(good, Answers)
     assert code_of(bad) is FailureCode.WRONG_FEATURES
-    assert QueryGuard(None, 30, folder.guard).spent(site_app.EVERYBODY) == 4
+    assert QueryGuard(None, 30, folder.store).spent(site_app.EVERYBODY) == 4
 
 
 def test_more_rows_than_allowed_per_minute_are_refused(tmp_path: Path, raw: LocalModel) -> None:
@@ -190,7 +190,7 @@ def test_site_says_in_a_fixed_word_why_it_does_not_answer(tmp_path: Path, raw: L
     assert code_of(site_app.answer(folder, Query("q", np.ones((1, 3))), "me")) is FailureCode.WRONG_FEATURES
     folder.model.write_bytes(folder.model.read_bytes() + b" ")
     assert code_of(site_app.answer(folder, Query("q", X[:1] + 0.5), "me")) is FailureCode.INTERNAL
-    folder.guard.write_text("{damaged")
+    folder.store.path.write_text("{damaged")
     assert code_of(site_app.answer(folder, Query("q", X[:1]), "me")) is FailureCode.INTERNAL
 
 

@@ -14,10 +14,10 @@ pytest.importorskip("flwr")
 from onefold.cli.app import main
 from onefold.exceptions import FederationError, FileFormatError, MessageError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import SumRound
 from onefold.federated.flower.summing import decide_sum, take_step
 from onefold.federated.messages import Bundle, Failure, FailureCode, SumParcel
-from onefold.federated.queriers import SigningKey
 from onefold.privacy import Ledger
 from onefold.tables import Schema, read_table
 from reference.sum_network import NAMES, SCHEMA, Network, asked, in_process

@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("flwr")
 
 from onefold.federated import HolderKey, SchemaSum, SumHolder
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import SumRound
-from onefold.federated.queriers import SigningKey
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema, read_table
 

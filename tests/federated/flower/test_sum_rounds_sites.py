@@ -16,13 +16,13 @@ pytest.importorskip("flwr")
 from onefold.cli.app import main
 from onefold.exceptions import MessageError, TamperedLogError
 from onefold.federated import SchemaSum, SumParties
+from onefold.federated.access.guard import Replays
+from onefold.federated.access.log import SiteLog
 from onefold.federated.flower import Federation, Site, nodes
 from onefold.federated.flower.admission import exported_log
 from onefold.federated.flower.registry import Status
 from onefold.federated.flower.summing import decide_sum, known_sums
-from onefold.federated.log import SiteLog
 from onefold.federated.messages import Bundle, FailureCode, SumParcel
-from onefold.federated.replays import Replays
 from onefold.report import site_log_page
 from onefold.tables import Field, Schema, read_table
 from reference.sum_network import NAMES, SCHEMA, Network, asked, write_rows
@@ -77,8 +77,8 @@ def test_exported_log_holds_signatures_of_steps_and_finds_changed_ones(net: Netw
     assert (facts["epsilon"], facts["unit"]) == (2.0, "record")
     assert "encrypted sum: contribute, round spring" in site_log_page(found)
     # Whoever writes a chain of its own cannot sign for the querier.
-    SiteLog(folder.audit).append("sum-step", "north", **facts | {"step": "answer"})
-    with pytest.raises(TamperedLogError, match="line 4 of the log has a signature that is not the querier"):
+    SiteLog(folder.store).append("sum-step", "north", **facts | {"step": "answer"})
+    with pytest.raises(TamperedLogError, match="entry 4 of the log has a signature that is not the querier"):
         exported_log(folder)
 
 
@@ -158,14 +158,14 @@ def test_pause_holds_for_a_step_that_was_taken_and_has_not_left(
 ) -> None:
     summed = net.contract()
     net.approve(summed, "north")
-    site, enter = net.site("north"), Replays.enter
+    site, check = net.site("north"), Replays.check
 
     def paused_now(*what: Any) -> None:
+        check(*what)
         site.pause()
-        enter(*what)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Replays, "enter", paused_now)
+        patch.setattr(Replays, "check", paused_now)
         assert asked(net, "north", summed=summed) is FailureCode.PAUSED
     assert net.events("north")[-1] == "paused"
     said = net.wait_everywhere(summed)

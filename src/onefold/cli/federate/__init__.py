@@ -25,6 +25,7 @@ PARTS = (
     server.add_add,
     server.add_remove,
     server.add_renew,
+    upkeep.add_backup,
     site.add_simulate,
     sums.add_keys,
     sums.add_sum,

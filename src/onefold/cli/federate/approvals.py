@@ -20,9 +20,9 @@ from onefold.cli.outputs import check_writable
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
-    from onefold.federated.approvals import Approval
+    from onefold.federated.access.approvals import Approval
+    from onefold.federated.access.signatures import SigningKey
     from onefold.federated.flower import Federation, Site
-    from onefold.federated.queriers import SigningKey
 
 COMPARE = (
     "Compare the id with the querier by another way than through the server: names can be chosen freely."
@@ -65,7 +65,7 @@ def add_querier(parts: Any) -> None:
 
 def run_new(args: argparse.Namespace) -> int:
     """Make a key, tell."""
-    from onefold.federated.queriers import SigningKey, default_querier_folder, user_name
+    from onefold.federated.access.signatures import SigningKey, default_querier_folder, user_name
 
     folder = args.keys or str(default_querier_folder())
     key = SigningKey.create(args.name or user_name(), folder).key
@@ -75,7 +75,12 @@ def run_new(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """Find a key, tell."""
-    from onefold.federated.queriers import KEY_SUFFIX, default_querier_folder, find_signing_key, user_name
+    from onefold.federated.access.signatures import (
+        KEY_SUFFIX,
+        default_querier_folder,
+        find_signing_key,
+        user_name,
+    )
 
     name, folder = args.name or user_name(), args.keys or str(default_querier_folder())
     found = find_signing_key(name, folder)
@@ -89,7 +94,7 @@ def run_show(args: argparse.Namespace) -> int:
 
 
 def _tell_key(key: Any, where: str, as_json: bool) -> None:
-    from onefold.federated.queriers import KEY_SUFFIX, PUBLIC_SUFFIX
+    from onefold.federated.access.signatures import KEY_SUFFIX, PUBLIC_SUFFIX
 
     words = [
         f"querier {key.name}, id of the key {key.id}",
@@ -103,7 +108,7 @@ def _tell_key(key: Any, where: str, as_json: bool) -> None:
 
 def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
     """What signs a query: the key of that name, made if there is none and it can be of use."""
-    from onefold.federated.queriers import (
+    from onefold.federated.access.signatures import (
         KEY_SUFFIX,
         SigningKey,
         default_querier_folder,
@@ -128,7 +133,7 @@ def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
 
 def own_signing_key(name: str | None, quiet: bool) -> SigningKey:
     """What signs the steps of an encrypted sum: the key of that name, made if there is none."""
-    from onefold.federated.queriers import (
+    from onefold.federated.access.signatures import (
         KEY_SUFFIX,
         SigningKey,
         default_querier_folder,
@@ -290,7 +295,7 @@ def _state(entry: Approval) -> str:
 
 def run_approve(args: argparse.Namespace) -> int:
     """Approve, tell."""
-    from onefold.federated.approvals import end_of_day
+    from onefold.federated.access.approvals import end_of_day
 
     site, until = _site(args), None if args.until is None else end_of_day(args.until)
     mode = site.settings.approval

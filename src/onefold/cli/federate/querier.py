@@ -479,8 +479,8 @@ def _cost_in_words(looks: int, sent: dict[str, Any]) -> str:
 
 def _key_signer(args: argparse.Namespace) -> Any:
     """What signs the query key; None if nobody is to."""
-    from onefold.federated.approvals import end_of_day
-    from onefold.federated.queriers import find_signing_key
+    from onefold.federated.access.approvals import end_of_day
+    from onefold.federated.access.signatures import find_signing_key
 
     given = {"--federation": args.federation, "--rows": args.rows, "--until": args.until}
     if args.querier is None:

@@ -271,6 +271,35 @@ def run_status(args: argparse.Namespace) -> int:
     return 0
 
 
+# --- backup -----------------------------------------------------------------------------------------------
+
+
+def add_backup(parts: Any) -> None:
+    """Declare ``backup``."""
+    parser = parts.add_parser(
+        "backup",
+        help="copy what a site or a server has decided, counted and noted",
+        description="Copy the store of a site or of a server as it is at one moment, also while it runs: who "
+        "takes part or may ask, what was counted, who was forgotten, the log. Copying the file of a running "
+        "site or server by other means is no backup. Keys, certificates, settings, models and the ledger are "
+        "files of their own. To restore, stop everything and put the copy in the place of state/state.db.",
+    )
+    parser.add_argument("folder", metavar="FOLDER", help="folder of the site or of the server")
+    parser.add_argument("file", metavar="FILE", help="file to write, which must not be there")
+    parser.set_defaults(run=run_backup)
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Copy, tell."""
+    from onefold.federated.flower.folders import ServerFolder, SiteFolder
+
+    site = SiteFolder(Path(args.folder))
+    folder = site if site.settings_file.is_file() else ServerFolder.find(args.folder)
+    folder.store.backup(args.file)
+    say(f"{args.file}: the store of {folder.root} as it is now", False)
+    return 0
+
+
 # --- what they share ----------------------------------------------------------------------------------------
 
 
@@ -299,8 +328,8 @@ def _kind(site: Site) -> dict[str, Any]:
 
 
 def _note(site: Site, event: str, **facts: Any) -> None:
+    from onefold.federated.access.log import SiteEvent
     from onefold.federated.flower.admission import note_sent
-    from onefold.federated.log import SiteEvent
 
     note_sent(site.folder, SiteEvent(event), **facts)
 

@@ -2,8 +2,8 @@
 
 A query is looked at twice. Before anything is computed, :func:`recognised` checks the signature and the
 approval. When the answers are ready, :func:`leaving` counts the rows under the approval, enters the query
-among those answered and writes the entry in the log; then, and only then, the answers may leave. A site that
-dies in between has not answered, and takes the same query again.
+among those answered and writes the entry in the log, all of it or nothing; then, and only then, the answers
+may leave. A site that dies before has not answered, and takes the same query again.
 """
 
 import time
@@ -14,19 +14,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from onefold.exceptions import MessageError, QueryRefused, TamperedLogError
-from onefold.federated.approvals import Approvals
-from onefold.federated.flower.folders import SiteFolder, SiteSettings
-from onefold.federated.guard import QueryGuard
-from onefold.federated.log import FIRST, SiteEvent, SiteLog
-from onefold.federated.messages import FailureCode, Limits, Query, QueryKey, from_bytes
-from onefold.federated.replays import Replays
-from onefold.federated.signatures import (
+from onefold.federated.access.approvals import Approvals
+from onefold.federated.access.guard import QueryGuard, Replays
+from onefold.federated.access.log import FIRST, SiteEvent, SiteLog
+from onefold.federated.access.signatures import (
     AnySignature,
     KeySignature,
     SentSignature,
     Signature,
     SumSignature,
 )
+from onefold.federated.flower.folders import SiteFolder, SiteSettings
+from onefold.federated.messages import FailureCode, Limits, Query, QueryKey, from_bytes
 
 # Counters of queriers that sign begin with this, and no name that the server gives may.
 ACCOUNT = "key."
@@ -38,13 +37,12 @@ LEAVE = (SiteEvent.MODEL_SENT, SiteEvent.SUMS_SENT, SiteEvent.SUM_STEP)  # event
 
 def site_log(folder: SiteFolder) -> SiteLog:
     """The site's own hash-chained log."""
-    return SiteLog(folder.audit)
+    return SiteLog(folder.store)
 
 
 def approvals_of(folder: SiteFolder) -> Approvals:
     """What the data owner of a site has decided."""
-    folder.prepare()
-    return Approvals(folder.approvals, site_log(folder), folder.settings.name)
+    return Approvals(site_log(folder), folder.settings.name)
 
 
 def recognised(
@@ -73,7 +71,7 @@ def recognised(
             raise QueryRefused(FailureCode.BUDGET_SPENT)
     else:
         signature.check(query, folder.federation_id, lock)
-        Replays(folder.replays).check(signature)
+        Replays(folder.store).check(signature)
     approvals_of(folder).admit(signature, len(query.features), settings.approval, count=False)
     return f"{ACCOUNT}{signature.key.id}"
 
@@ -118,19 +116,23 @@ def leaving(
     if signature is None:
         about |= {"querier": caller, "signed": None}  # the server's word
     else:
-        approvals_of(folder).admit(signature, n_rows, settings.approval)
-        if isinstance(signature, KeySignature):
-            _under_key(folder, signature).admit(signature.mark, n_rows)
-        else:
-            Replays(folder.replays).enter(signature)
         stated = signature.plain
         about |= {"querier": stated.pop("name"), "id": signature.key.id, **stated}
-    site_log(folder).append(SiteEvent.ANSWERED, settings.name, **about)
+        # By itself first: what waits for the data owner is noted, although nothing leaves.
+        approvals_of(folder).admit(signature, n_rows, settings.approval, count=False)
+    with folder.store.transaction():
+        if signature is not None:
+            approvals_of(folder).admit(signature, n_rows, settings.approval)
+        if isinstance(signature, KeySignature):
+            _under_key(folder, signature).admit(signature.mark, n_rows)
+        elif signature is not None:
+            Replays(folder.store).enter(signature)
+        site_log(folder).append(SiteEvent.ANSWERED, settings.name, **about)
 
 
 def _under_key(folder: SiteFolder, signature: KeySignature) -> QueryGuard:
     """Counts the rows that were answered under a signed query key."""
-    return QueryGuard(None, signature.amount, folder.guard.with_name("guard-keys.json"))
+    return QueryGuard(None, signature.amount, folder.store, name="keys")
 
 
 def note_sent(folder: SiteFolder, event: SiteEvent, **facts: Any) -> None:
@@ -163,14 +165,14 @@ def exported_log(folder: SiteFolder, head: tuple[int, str] | None = None) -> dic
     for entry in signed:
         if not _is_signed(entry.facts):
             raise TamperedLogError(
-                f"line {entry.number + 1} of the log has a signature that is not the querier's"
+                f"entry {entry.number + 1} of the log has a signature that is not the querier's"
             )
         if "until" in entry.facts or entry.event is not SiteEvent.ANSWERED:
             continue  # a query key, under which many queries are asked, or a step of a sum
         first = seen.setdefault((entry.facts["public"], entry.facts["query"]), entry.number)
         if first != entry.number:
             raise TamperedLogError(
-                f"line {entry.number + 1} of the log answers the signed query of line {first + 1} again, "
+                f"entry {entry.number + 1} of the log answers the signed query of entry {first + 1} again, "
                 "which no site does"
             )
     return {

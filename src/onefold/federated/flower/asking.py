@@ -23,6 +23,7 @@ from onefold.exceptions import (
     OnefoldError,
     ServerBusyError,
 )
+from onefold.federated.access.signatures import AnySignature
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.loaded import Answering, Loaded
 from onefold.federated.flower.registry import Registry
@@ -30,7 +31,6 @@ from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
 from onefold.federated.server import GlobalClassifier, Result
-from onefold.federated.signatures import AnySignature
 from onefold.federated.trust import HiddenProbes, hide
 
 # The server's run has this long beyond the sites' time to hand over what came.

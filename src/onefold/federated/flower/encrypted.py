@@ -30,6 +30,7 @@ from onefold.exceptions import (
     InvalidInputError,
     MessageError,
 )
+from onefold.federated.access.signatures import KeySignature
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
@@ -61,7 +62,6 @@ from onefold.federated.messages import (
     SealedResult,
     plain_labels,
 )
-from onefold.federated.signatures import KeySignature
 
 BITS = 8
 KEY_SUFFIX = ".querykey"
@@ -350,7 +350,7 @@ def make_query_key(
         Folder of the querier's secret keys; None takes ``~/.local/share/onefold/keys``.
     sign : callable, default=None
         Makes the querier's signature of the query key, for sites that approve queriers: see
-        :meth:`onefold.federated.queriers.SigningKey.sign_key`.
+        :meth:`onefold.federated.access.signatures.SigningKey.sign_key`.
 
     Returns
     -------

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from onefold._base.files import make_folder
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.contract import check_query_schema
 from onefold.federated.flower.asking import (
     Collected,
@@ -57,7 +58,6 @@ from onefold.federated.joined_server import JoinedFederation
 from onefold.federated.messages import MOMENTS, NUMBERS
 from onefold.federated.moments import MomentFederation
 from onefold.federated.number_sums import NumberResult, answered_by
-from onefold.federated.queriers import SigningKey
 from onefold.tables import Schema
 
 TIMEOUT = 60.0

@@ -16,7 +16,8 @@ from onefold._base.files import make_folder, open_file, read_saved, sweep_parts,
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.federated.approvals import MODES as APPROVAL
+from onefold.federated.access.approvals import MODES as APPROVAL
+from onefold.federated.access.store import Store
 from onefold.federated.rules import RULES
 
 # --- settings: plain values in a file each, checked when they are made and read -----------------------------
@@ -212,6 +213,13 @@ class _Folder:
         self.commands = self.state / "commands"  # the only programs Flower may start
         self.secret = self.state / "secret"  # what this machine's own processes show each other
         self.process_log = self.state / "flower.log"  # what Flower's processes print
+        self._store = Store(self.state / "state.db")
+
+    @property
+    def store(self) -> Store:
+        """What is decided, counted and noted here: who takes part or may ask, limits, the log."""
+        private_folder(self.state)
+        return self._store
 
     @property
     def settings(self) -> ServerSettings | SiteSettings:
@@ -247,11 +255,12 @@ class _Folder:
         read_saved(self.key, "there is no private key", len, secret=True)  # Flower reads it itself
 
     def prepare(self) -> None:
-        """Make the folders that running needs."""
+        """Make the folders and the store that running needs."""
         if not self.root.is_dir():
             raise InvalidInputError(f"{self.root}: no such folder; start with onefold federate init")
         for path in (self.state, self.flower_home, self.commands):
             sweep_parts(private_folder(path))
+        self.store.create()
 
 
 PLACES = (".", "server", "federation/server")  # of a server's folder, unless one is named
@@ -267,8 +276,6 @@ class ServerFolder(_Folder):
         self.certificate = root / "server.crt"
         self.key = root / "server.key"
         self.held_out = root / "held_out.npz"  # rows by which the weighted rule tests the sites
-        self.registry = self.state / "registry.json"  # which sites take part
-        self.log = self.state / "membership.log"  # who came and went, hash-chained
         self.run_log = self.state / "run.log"  # what the run at the server noted
         self.run_numbers = self.state / "run.prom"  # what the run counted, for a monitoring program
         self.spool = self.state / "spool"  # queries on their way to the sites, and what came back
@@ -326,14 +333,8 @@ class SiteFolder(_Folder):
         self.recipe = self.state / "fit.json"  # how the last fit was made, for the next one
         # What the profile speaks of: replaced together.
         self.fitted = (self.model, self.sums, self.recipe)
-        self.forgotten = self.state / "forgotten.json"  # marks of persons who asked to be erased
-        self.guard = self.state / "guard.json"  # counters of rows answered
         self.log = self.state / "queries.log"  # which queries were answered and which were refused
-        self.approvals = self.state / "approvals.json"  # what the data owner decided about queriers
-        self.replays = self.state / "replays.json"  # signed queries that were answered a short while ago
-        self.sum_approvals = self.state / "sum_approvals.json"  # and about encrypted sums
         self.rounds = self.state / "rounds"  # encrypted sums: contracts, what was sent, what was signed
-        self.audit = self.state / "site.log"  # decisions and what left this site, hash-chained
 
     @property
     def settings(self) -> SiteSettings:

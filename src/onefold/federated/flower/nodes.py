@@ -327,7 +327,6 @@ class Node:
         self._said_absent = False
         self._others = 0
         self._waiting: list[str] = []
-        self._decided = -1  # when the file of approvals was last looked at and had changed
         # When the profile was written, and what it told the server when the site connected.
         self._written, self._profile = self._last_written(), self._read_profile()
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
@@ -390,12 +389,7 @@ class Node:
             write_sign(self.folder.alive, LifeSign(now, there, os.getpid(), born(os.getpid())))
 
     def _tell_who_waits(self) -> None:
-        """Tell the data owner that a querier waits; once for each change of what waits or was decided."""
-        files = (self.folder.approvals, self.folder.sum_approvals)
-        changed = max((path.stat().st_mtime_ns for path in files if path.exists()), default=-1)
-        if changed == self._decided:
-            return
-        self._decided = changed
+        """Tell the data owner that a querier waits; once for each change of who waits."""
         of_sums = [entry for entry in sum_approvals_of(self.folder).entries() if entry.asked]
         waiting = sorted(
             {entry.querier.name for entry in approvals_of(self.folder).entries() if entry.asked}

@@ -149,7 +149,7 @@ class ServerNumbers(Collector):
             if site.status is Status.REMOVED:
                 continue
             numbers.tell("onefold_site_connected", name in online, site=name)
-            found = BUDGET.fullmatch(str(notes[name].told.get("budget"))) if name in notes else None
+            found = BUDGET.fullmatch(str(notes[name].budget)) if name in notes else None
             with suppress(ValueError):  # a site says what it likes
                 if found is not None:
                     left = max(float(found["limit"]) - float(found["spent"]), 0.0)

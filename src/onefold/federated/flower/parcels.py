@@ -17,6 +17,7 @@ from typing import Annotated
 from onefold._base.files import write_whole
 from onefold._base.records import Record, record
 from onefold.exceptions import FederationError, MessageError, OnefoldError
+from onefold.federated.access.signatures import QuerierName, SentSignature, SumSignature
 from onefold.federated.flower.folders import private_folder
 from onefold.federated.flower.spool import (
     DISK_FULL,
@@ -30,7 +31,6 @@ from onefold.federated.flower.spool import (
     write_request,
 )
 from onefold.federated.messages import CARRIED, Failure, FailureCode, Message, SumParcel, check_name
-from onefold.federated.signatures import QuerierName, SentSignature, SumSignature
 
 LOG = logging.getLogger(__name__)
 PAUSE = 0.05

@@ -10,6 +10,7 @@ import numpy as np
 from onefold._base.arrays import Array
 from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
+from onefold.federated.access.signatures import SigningKey, find_signing_key, user_name
 from onefold.federated.contract import check_query_schema, class_labels
 from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
@@ -27,7 +28,6 @@ from onefold.federated.flower.registry import Registry, RegistryEntry
 from onefold.federated.flower.rounding import PlainMap, chosen_map
 from onefold.federated.flower.site_app import column_names
 from onefold.federated.messages import NUMBERS, Profile, columns_digest
-from onefold.federated.queriers import SigningKey, find_signing_key, user_name
 from onefold.federated.server import Result
 from onefold.tables import Schema
 

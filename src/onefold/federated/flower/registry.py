@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from collections.abc import Callable, Iterator, Mapping
+import sqlite3
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from math import isclose
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, remove_file, write_whole
-from onefold.exceptions import FileFormatError, InvalidInputError, TamperedLogError
+from onefold._base.files import remove_file
+from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.federated.access.log import MembershipEvent, MembershipLog
+from onefold.federated.access.store import read_value, write_value
 from onefold.federated.flower.folders import ServerFolder
-from onefold.federated.log import MembershipEvent, MembershipLog
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name
 from onefold.tables.schema_format import differing
 
-FORMAT = 1
-LOG = logging.getLogger(__name__)
 # Joined answers and distances cannot be compared, and no site's sums are taken without the others'.
 NO_SUMS = (
     "no-sums: the other sites send plain sums of their rows; fit with --send-plain-sums if yours may leave"
@@ -69,34 +68,6 @@ class RegistryEntry:
     profile: Profile | None = None
     reason: str | None = None
 
-    def to_plain(self) -> dict[str, Any]:
-        """Values for JSON."""
-        profile = None if self.profile is None else self.profile.to_bytes().hex()
-        return {
-            "public_key": self.public_key,
-            "status": self.status.value,
-            "node_id": self.node_id,
-            "profile": profile,
-            "reason": self.reason,
-        }
-
-    @classmethod
-    def from_plain(cls, name: str, plain: Mapping[str, Any]) -> RegistryEntry:
-        """What :meth:`to_plain` wrote."""
-        header = plain["profile"]
-        profile = None if header is None else Profile.from_bytes(bytes.fromhex(header))
-        if not isinstance(plain["public_key"], str):
-            raise ValueError
-        node = plain["node_id"]
-        return cls(
-            check_name("a site's name", name),
-            plain["public_key"],
-            Status(plain["status"]),
-            None if node is None else int(node),
-            profile,
-            plain["reason"],
-        )
-
 
 # --- the list -----------------------------------------------------------------------------------------------
 
@@ -106,12 +77,14 @@ class Registry:
 
     def __init__(self, folder: ServerFolder) -> None:
         self.folder = folder
-        self.log = MembershipLog(folder.log)
+        self.store = folder.store
+        self.log = MembershipLog(self.store)
 
     @property
     def sites(self) -> dict[str, RegistryEntry]:
         """All sites that were ever invited, by name."""
-        return self._read()
+        with self.store.reading() as db:
+            return _read(db)
 
     @property
     def kept_out(self) -> dict[str, str]:
@@ -122,11 +95,12 @@ class Registry:
     @property
     def members(self) -> dict[str, RegistryEntry]:
         """Sites whose answers count, by name, in the order of their names."""
-        return {name: site for name, site in sorted(self._read().items()) if site.status is Status.MEMBER}
+        return {name: site for name, site in sorted(self.sites.items()) if site.status is Status.MEMBER}
 
     def stamp(self) -> int:
         """A number that changes when the list does."""
-        return self.folder.registry.stat().st_mtime_ns if self.folder.registry.exists() else 0
+        with self.store.reading() as db:
+            return int(read_value(db, "sites.changes", 0))
 
     def invite(self, name: str, public_key: str) -> None:
         """Let a site in by its key; one that was removed may come again, with the same key or another.
@@ -150,7 +124,7 @@ class Registry:
 
     def objection(self, name: str, profile: Profile) -> str | None:
         """Why a site that says this about itself would be refused; None if it would not."""
-        return self._objection(name, profile, self._read())
+        return self._objection(name, profile, self.sites)
 
     def admit(self, name: str, profile: Profile, objection: str | None = None) -> Status:
         """Let an invited site take part by what it says about itself, or refuse it.
@@ -179,19 +153,21 @@ class Registry:
 
     def remove(self, name: str) -> None:
         """Let a site leave with everything it contributed: no later answer depends on it."""
-        with self._changing(lambda: self._delete_files(name)) as sites:
-            if name in self._finished:  # an earlier removal, which was stopped, is complete now
-                return
+        with self._changing() as sites:
             if name not in sites or sites[name].status is Status.REMOVED:
                 raise InvalidInputError(f"no site {name} is in this federation")
             if sites[name].status is Status.MEMBER:
                 self.log.append(MembershipEvent.LEAVE, name)
-            sites[name] = _left(sites[name])
+            sites[name] = replace(sites[name], status=Status.REMOVED, profile=None, reason=None)
+        self.recover()
 
     def recover(self) -> None:
-        """Finish what a process that was killed has begun; to be called when the server's run starts."""
-        with self._changing() as sites:
-            for name in self._removed(sites):  # its model or sums may have come while it was removed
+        """Delete what is left of sites that were removed; to be called when the server's run starts.
+
+        A removal may have been killed, and a model or sums may have come while a site was removed.
+        """
+        with self.store.transaction() as db:  # nobody is invited again meanwhile
+            for name in self._removed(_read(db)):
                 self._delete_files(name)
 
     def finish_removals(self) -> None:
@@ -200,7 +176,7 @@ class Registry:
         The run may be another process, which goes on: it looks every now and then, and writes nothing as long
         as there is nothing to delete.
         """
-        files = [path for name in self._removed(self._read()) for path in self._files(name)]
+        files = [path for name in self._removed(self.sites) for path in self._files(name)]
         if any(path.exists() for path in files):
             self.recover()
 
@@ -214,29 +190,6 @@ class Registry:
     def _delete_files(self, name: str) -> None:
         for path in self._files(name):
             remove_file(path, missing_ok=True)
-
-    def _finish(self, sites: dict[str, RegistryEntry]) -> set[str]:
-        """Bring list and log together where a process was stopped between the two; whose removal that ends.
-
-        The log is written first. Who has left there is no member; who has joined there and is no member has
-        not joined. A site that was refused or has not joined is asked again when it connects.
-        """
-        try:
-            last = {entry.site: entry for entry in self.log}
-        except TamperedLogError as error:  # whoever writes to the log is told so
-            LOG.error("the membership log was not compared with the list of sites: %s", error)
-            return set()
-        removed = set()
-        for name, entry in last.items():
-            is_member = name in sites and sites[name].status is Status.MEMBER
-            if is_member and entry.event is MembershipEvent.LEAVE and entry.facts.get("refused"):
-                sites[name] = replace(sites[name], status=Status.REFUSED, reason="not-accepted")
-            elif is_member and entry.event is MembershipEvent.LEAVE:
-                removed.add(name)
-                sites[name] = _left(sites[name])
-            elif not is_member and entry.event in (MembershipEvent.JOIN, MembershipEvent.REJOIN):
-                self.log.append(MembershipEvent.LEAVE, name)
-        return removed
 
     def _objection(self, name: str, profile: Profile, sites: Mapping[str, RegistryEntry]) -> str | None:
         others = [s.profile for s in sites.values() if s.status is Status.MEMBER and s.name != name]
@@ -257,33 +210,47 @@ class Registry:
         self.log.append(event, site.name, model=profile.model_digest, classes=list(profile.classes))
 
     @contextmanager
-    def _changing(self, then: Callable[[], None] = lambda: None) -> Iterator[dict[str, RegistryEntry]]:
-        """The list to be changed, while nobody else can; ``then`` is done when the new list is on disk."""
-        with file_lock(self.folder.registry):
-            sites = self._read()
-            self._finished = self._finish(sites)
-            if self._finished:
-                self._write(sites)
-                for name in self._finished:
-                    self._delete_files(name)
+    def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
+        """The list to be changed, while nobody else can; what the log notes meanwhile belongs to it."""
+        with self.store.transaction() as db:
+            sites = _read(db)
+            before = dict(sites)
             yield sites
-            self._write(sites)
-            then()
+            changed = [site for name, site in sites.items() if site is not before.get(name)]
+            db.executemany(WRITE, map(_row, changed))
+            if changed:
+                write_value(db, "sites.changes", read_value(db, "sites.changes", 0) + 1)
 
-    def _write(self, sites: Mapping[str, RegistryEntry]) -> None:
-        plain = {"format": FORMAT, "sites": {name: site.to_plain() for name, site in sites.items()}}
-        write_whole(self.folder.registry, json.dumps(plain, indent=1, allow_nan=False).encode())
 
-    def _read(self) -> dict[str, RegistryEntry]:
-        try:
-            plain = json.loads(self.folder.registry.read_bytes())
-            if plain["format"] != FORMAT:
-                raise ValueError
-            return {name: RegistryEntry.from_plain(name, site) for name, site in plain["sites"].items()}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise FileFormatError(f"{self.folder.registry}: the list of sites is damaged") from None
+WRITE = """
+INSERT INTO sites VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET public_key = excluded.public_key,
+status = excluded.status, node_id = excluded.node_id, profile = excluded.profile, reason = excluded.reason
+"""
+
+
+def _row(site: RegistryEntry) -> tuple[Any, ...]:
+    profile = None if site.profile is None else site.profile.to_bytes()
+    node = None if site.node_id is None else str(site.node_id)  # Flower's are too large for SQLite
+    return site.name, site.public_key, site.status.value, node, profile, site.reason
+
+
+@lru_cache(maxsize=64)
+def _profile(content: bytes) -> Profile:
+    """What a site said, read once: the list is looked at for every query."""
+    return Profile.from_bytes(content)
+
+
+def _read(db: sqlite3.Connection) -> dict[str, RegistryEntry]:
+    sites = {}
+    query = "SELECT name, public_key, status, node_id, profile, reason FROM sites ORDER BY rowid"
+    try:
+        for name, public_key, status, node, content, reason in db.execute(query):
+            profile = None if content is None else _profile(content)
+            number = None if node is None else int(node)
+            sites[name] = RegistryEntry(name, public_key, Status(status), number, profile, reason)
+    except ValueError:
+        raise FileFormatError("the list of sites is damaged") from None
+    return sites
 
 
 def _waits_for_a_key(site: RegistryEntry) -> bool:
@@ -325,7 +292,3 @@ def _other_schema(profile: Profile, other: Profile) -> str:
         return "other-schema: the other sites use none"
     where = differing(other.schema_fields, profile.schema_fields) or "the digest"
     return f"other-schema: {where}"[:LONGEST_TEXT]
-
-
-def _left(site: RegistryEntry) -> RegistryEntry:
-    return replace(site, status=Status.REMOVED, profile=None, reason=None)

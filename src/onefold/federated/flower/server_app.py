@@ -24,6 +24,7 @@ from prometheus_client import generate_latest
 
 from onefold._base.files import has_room, is_disk_full, open_file, remove_file, write_whole
 from onefold.exceptions import FederationError, MessageError, OnefoldError
+from onefold.federated.access.signatures import SentSignature
 from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
@@ -63,7 +64,6 @@ from onefold.federated.messages import (
     SiteFacts,
     digest_of,
 )
-from onefold.federated.signatures import SentSignature
 
 LOG = logging.getLogger(__name__)
 PAUSE = 0.1

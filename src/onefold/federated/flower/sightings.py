@@ -4,21 +4,18 @@ A site tells versions, and what its operator allows to be told: a declared numbe
 has spent. Nothing of this decides anything; it is for the operator's ``onefold federate status``.
 """
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import astuple, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from onefold._base.files import write_whole
 from onefold.exceptions import OnefoldError
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.messages import Answers, Message, SealedAnswers, SiteFacts
 from onefold.privacy.ledger import Ledger
 
-FORMAT = 1
 WRITE_SECONDS = 10.0  # while nothing but the time changes
 ASK_SECONDS = 600.0
 
@@ -50,14 +47,17 @@ class Sighting:
     last_seen: float | None = None
     queries: int = 0
     rows: int = 0
-    told: dict[str, Any] = field(default_factory=dict)
+    version: str | None = None
+    flower: str | None = None
+    declared_rows: int | None = None
+    budget: str | None = None
 
 
 class Sightings:
     """The notes on disk; written by the run at the server, read by everybody who asks for the status."""
 
     def __init__(self, folder: ServerFolder, *, clock: Callable[[], float] = time.time) -> None:
-        self.path = folder.state / "sightings.json"
+        self.store = folder.store
         self._clock = clock
         self._notes = self.read()
         self._written = 0.0
@@ -94,32 +94,20 @@ class Sightings:
     def keep(self, site: str, facts: SiteFacts) -> None:
         """Keep what a site tells about itself, if it speaks in its own name."""
         if facts.site == site:
-            told = {"version": facts.onefold, "flower": facts.flower, "rows": facts.rows}
-            self._change(site, told=told | {"budget": facts.budget})
+            told = {"flower": facts.flower, "declared_rows": facts.rows, "budget": facts.budget}
+            self._change(site, version=facts.onefold, **told)
             self._write(self._clock())
 
     def read(self) -> dict[str, Sighting]:
-        """All notes; none if the file is not there or damaged, since nothing depends on them."""
-        try:
-            plain = json.loads(self.path.read_bytes())
-            if plain["format"] != FORMAT:
-                return {}
-            return {str(name): _sighting(note) for name, note in plain["sites"].items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            return {}
+        """All notes."""
+        with self.store.reading() as db:
+            return {name: Sighting(*note) for name, *note in db.execute("SELECT * FROM sightings")}
 
     def _change(self, site: str, **values: Any) -> None:
         self._notes[site] = replace(self._notes.get(site, Sighting()), **values)
 
     def _write(self, now: float) -> None:
         self._written = now
-        plain = {"format": FORMAT, "sites": {name: asdict(note) for name, note in self._notes.items()}}
-        with suppress(OSError):  # a full disk must not end the run for this
-            write_whole(self.path, json.dumps(plain).encode())
-
-
-def _sighting(plain: dict[str, Any]) -> Sighting:
-    seen = plain["last_seen"]
-    return Sighting(
-        None if seen is None else float(seen), int(plain["queries"]), int(plain["rows"]), dict(plain["told"])
-    )
+        rows = [(name, *astuple(note)) for name, note in self._notes.items()]
+        with suppress(OSError), self.store.transaction() as db:  # a full disk must not end the run for this
+            db.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)

@@ -13,7 +13,8 @@ from sklearn.base import clone
 
 from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.federated.approvals import Approvals
+from onefold.federated.access.approvals import Approvals
+from onefold.federated.access.log import SiteEvent
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
@@ -32,7 +33,6 @@ from onefold.federated.flower.site_app import (
 from onefold.federated.flower.sums import NEEDS_CONSENT, NEEDS_SCHEMA, NO_NOISE
 from onefold.federated.forgotten import ForgottenPersons, without_forgotten
 from onefold.federated.local_model import LocalModel
-from onefold.federated.log import SiteEvent
 from onefold.federated.messages import NUMBERS, Profile, check_digest
 from onefold.federated.moments import release_moments
 from onefold.federated.number_sums import NumberRelease
@@ -103,7 +103,7 @@ class Site:
         if not found:
             raise InvalidInputError(f"{folder}: no site's folder; name the one made by the server's operator")
         self.folder = found[0]
-        self.forgotten = ForgottenPersons(self.folder.forgotten)
+        self.forgotten = ForgottenPersons(self.folder.store)
         self._watch: Watch | None = None
 
     @property

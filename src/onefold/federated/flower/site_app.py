@@ -27,6 +27,9 @@ from onefold.exceptions import (
     MissingDependencyError,
     QueryRefused,
 )
+from onefold.federated.access.guard import QueryGuard
+from onefold.federated.access.log import SiteEvent
+from onefold.federated.access.signatures import AnySignature, SentSignature, SumSignature
 from onefold.federated.fhe import Client
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.quantiser import MeasureMap
@@ -52,10 +55,8 @@ from onefold.federated.flower.sums import (
     moments_profile,
     sums_of,
 )
-from onefold.federated.guard import QueryGuard
 from onefold.federated.joined_server import declared_agreement
 from onefold.federated.local_model import LocalModel
-from onefold.federated.log import SiteEvent
 from onefold.federated.messages import (
     MOMENTS,
     NUMBERS,
@@ -82,7 +83,6 @@ from onefold.federated.messages import (
 )
 from onefold.federated.number_sums import NumberRelease
 from onefold.federated.rules import align
-from onefold.federated.signatures import AnySignature, SentSignature, SumSignature
 
 # Kinds of Flower message; Flower wants them to begin with a word of its own.
 ANSWERS, PROFILE, MODEL, SEALED = "query.answers", "query.profile", "query.model", "query.sealed"
@@ -415,13 +415,9 @@ def _admit(folder: SiteFolder, settings: SiteSettings, caller: str, n_rows: int)
     A querier that signs is counted by its key. Where the server only names queriers, the limit for everybody
     is the one that cannot be talked around; names only share it out.
     """
-    own = QueryGuard(None, settings.caller_total, folder.guard.with_name("guard-callers.json"))
-    left = own.remaining(caller)
-    if left is not None and left < n_rows:
-        LOG.warning("refused caller=%s rows=%d code=%s", caller, n_rows, FailureCode.BUDGET_SPENT)
-        raise QueryRefused(FailureCode.BUDGET_SPENT)
-    QueryGuard(settings.per_minute, settings.total, folder.guard).admit(EVERYBODY, n_rows)
-    own.admit(caller, n_rows)
+    with folder.store.transaction():
+        QueryGuard(None, settings.caller_total, folder.store, name="callers").admit(caller, n_rows)
+        QueryGuard(settings.per_minute, settings.total, folder.store).admit(EVERYBODY, n_rows)
 
 
 def model_parcel(folder: SiteFolder) -> Message:

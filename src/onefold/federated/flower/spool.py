@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from onefold._base.files import is_disk_full, open_file, write_whole
 from onefold._base.records import Record, record
 from onefold.exceptions import FederationError, MessageError, OnefoldError, ServerBusyError
+from onefold.federated.access.signatures import AnySignature, QuerierName
 from onefold.federated.flower.folders import QUEUE, private_folder
 from onefold.federated.flower.life import LifeSign, Pulse, read_sign
 from onefold.federated.messages import CARRIED, Message, Query, QueryKey, check_digest, check_name
-from onefold.federated.signatures import AnySignature, QuerierName
 
 if TYPE_CHECKING:
     from onefold.federated.flower.parcels import ParcelRequest

@@ -165,10 +165,10 @@ def _site_status(site: RegistryEntry, online: bool, note: Sighting) -> SiteStatu
         "last_seen": None if seen is None else seen.isoformat(timespec="seconds"),
         "queries": note.queries,
         "rows_answered": note.rows,
-        "version": note.told.get("version"),
-        "flower": note.told.get("flower"),
-        "declared_rows": note.told.get("rows"),
-        "budget": note.told.get("budget"),
+        "version": note.version,
+        "flower": note.flower,
+        "declared_rows": note.declared_rows,
+        "budget": note.budget,
     }
     known, profile = (site.name, site.status.value, site.reason, online), site.profile
     if profile is None:

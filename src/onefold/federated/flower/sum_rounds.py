@@ -13,11 +13,11 @@ from pathlib import Path
 from onefold._base.files import file_lock, write_whole
 from onefold._base.validation import Instance, Number, check_parameter
 from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError
+from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower.asking import GRACE, new_query_id, running_spool
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
 from onefold.federated.messages import Bundle, Failure, FailureCode, Limits, SumParcel, SumStep
-from onefold.federated.queriers import SigningKey
 from onefold.federated.secret import OpenedSum, SchemaSum
 
 MESSAGE, SIGNED, ANSWER = "sum", "signed", "answer"  # what is in the files of a round

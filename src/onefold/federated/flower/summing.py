@@ -34,17 +34,17 @@ from onefold.exceptions import (
     OnefoldError,
     QueryRefused,
 )
-from onefold.federated.approvals import Approval, Approvals
+from onefold.federated.access.approvals import Approval, Approvals
+from onefold.federated.access.guard import Replays
+from onefold.federated.access.log import SiteEvent
+from onefold.federated.access.signatures import QuerierKey, SumSignature
 from onefold.federated.flower.admission import approvals_of, note_sent, site_log
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
 from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
-from onefold.federated.log import SiteEvent
 from onefold.federated.messages import Bundle, Failure, FailureCode, Message, SumParcel
-from onefold.federated.replays import Replays
 from onefold.federated.secret import HolderKey, SchemaSum, SumHolder
 from onefold.federated.secret.keys import KnownKeys
-from onefold.federated.signatures import QuerierKey, SumSignature
 from onefold.tables import read_table
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
         if signature is None:
             raise QueryRefused(FailureCode.UNSIGNED)
         signature.check(parcel, folder.federation_id)
-        Replays(folder.replays).check(signature)
+        Replays(folder.store).check(signature)
         contract, *rest = Bundle.from_bytes(parcel.content).parts
         taken = _Step(folder, settings, _admitted(folder, settings, contract, signature))
         steps: dict[str, Callable[[list[bytes]], bytes]] = {
@@ -72,10 +72,11 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
             "answer": taken.answer,
         }
         reply = SumParcel(parcel.query_id, settings.name, parcel.step, steps[parcel.step](rest))
-        Replays(folder.replays).enter(signature)
         stated = signature.plain
         about = {"querier": stated.pop("name"), "id": signature.key.id, **stated}
-        note_sent(folder, SiteEvent.SUM_STEP, **about, **taken.about, bytes=len(reply.content))
+        with folder.store.transaction():
+            Replays(folder.store).enter(signature)
+            note_sent(folder, SiteEvent.SUM_STEP, **about, **taken.about, bytes=len(reply.content))
         return reply
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
@@ -129,7 +130,7 @@ class _Step:
     def _rows(self, place: str) -> Any:
         """The rows of this site's table, without those of forgotten persons."""
         schema = self._summed.schema
-        forgotten = ForgottenPersons(self._folder.forgotten)
+        forgotten = ForgottenPersons(self._folder.store)
         try:
             check_named(forgotten, schema)
         except InvalidInputError as error:
@@ -236,8 +237,7 @@ def _named(round_id: str) -> str:
 
 def sum_approvals_of(folder: SiteFolder) -> Approvals:
     """What the data owner of a site has decided about encrypted sums."""
-    folder.prepare()
-    return Approvals(folder.sum_approvals, site_log(folder), folder.settings.name)
+    return Approvals(site_log(folder), folder.settings.name, subject="sum")
 
 
 def _admitted(

@@ -8,11 +8,11 @@ from typing import Any
 
 from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError, MessageError
+from onefold.federated.access.signatures import canonical
 from onefold.federated.messages import check_digest, check_guarantee, check_name, digest_of, is_text
 from onefold.federated.secret.keys import PublicHolder, check_distinct
 from onefold.federated.secret.noise import SumBlock, largest_sum, mu_of_blocks
 from onefold.federated.secret.shares import MODULUS
-from onefold.federated.signing import canonical
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
 from onefold.privacy.terms import DELTA, EPSILON, Pair, shown

@@ -16,8 +16,8 @@ from onefold._base.files import file_lock, read_saved, write_whole
 from onefold._base.optional import require
 from onefold._base.records import Content, Record, record
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
+from onefold.federated.access.signatures import public_of, sign
 from onefold.federated.messages import Digest, Name, check_digest, digest_of
-from onefold.federated.signing import public_of, sign
 
 if TYPE_CHECKING:
     from onefold.federated.secret.contract import SumContract

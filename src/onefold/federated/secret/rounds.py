@@ -21,6 +21,7 @@ from onefold._base.optional import require
 from onefold._base.records import ArrayField, Record, record
 from onefold._base.validation import Instance, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
+from onefold.federated.access.signatures import canonical, verify
 from onefold.federated.messages import Bundle, Digest, Name, digest_of
 from onefold.federated.secret.contract import SumContract
 from onefold.federated.secret.keys import MORE_BYTES, HolderKey, KnownKeys, PublicHolder, decrypt, encrypt
@@ -34,7 +35,6 @@ from onefold.federated.secret.shares import (
     new_seed,
     split_secret,
 )
-from onefold.federated.signing import canonical, verify
 from onefold.privacy.guarantee import SEEDED, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState

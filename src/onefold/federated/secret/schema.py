@@ -22,12 +22,12 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
 from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
+from onefold.federated.access.signatures import canonical
 from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import SumContract, SumParties
 from onefold.federated.secret.noise import SumBlock
 from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
 from onefold.federated.secret.statistics import LARGER, STEPS, MomentSum, TableSum, excess_of
-from onefold.federated.signing import canonical
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds

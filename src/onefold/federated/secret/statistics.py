@@ -19,11 +19,11 @@ from onefold._base.validation import Instance, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import TableCounts
 from onefold.fabrication.counts import RAW
+from onefold.federated.access.signatures import canonical
 from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import NO_NOISE, SumContract, SumParties
 from onefold.federated.secret.noise import SPARE, SumBlock
 from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
-from onefold.federated.signing import canonical
 from onefold.privacy import PrivateMoments
 from onefold.privacy.moments import MomentPart, MomentRounds
 from onefold.tables import Schema

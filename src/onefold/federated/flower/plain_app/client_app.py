@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Context, Error, Message, RecordDict
 from flwr.clientapp import ClientApp
 
 from onefold.exceptions import OnefoldError, QueryRefused
-from onefold.federated.guard import QueryGuard
+from onefold.federated.access.guard import QueryGuard
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import Failure, FailureCode, Query, from_bytes
 
@@ -47,7 +47,7 @@ def answers(message: Message, context: Context) -> Message:
     query = from_bytes(bytes(message.content["message"]["bytes"]))
     if not isinstance(query, Query):
         raise TypeError("only queries are answered")
-    guard = QueryGuard(None, int(context.node_config.get("total", TOTAL)), path.with_name("guard.json"))
+    guard = QueryGuard(None, int(context.node_config.get("total", TOTAL)), path.with_name("guard.db"))
     try:
         guard.admit("all-callers", len(query.features))
         return _reply(LocalModel.load(path).answer(query, site), message)

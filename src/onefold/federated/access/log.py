@@ -1,30 +1,29 @@
-"""Which sites joined, left and forgot rows: an append-only log in which each line vouches for the one before.
+"""Which sites joined, left and forgot rows: an append-only log whose entries vouch for those before them.
 
-Each line is a JSON object with the SHA-256 sum of its content and of the line before it. A neighbour file
-(``.head``) holds the number of lines and the last sum, so that cutting off the end is found as well. Whoever
-can write to both files can write a new history: note :attr:`MembershipLog.head` elsewhere from time to time,
-and pass it to :meth:`MembershipLog.verify`.
+Each entry is a JSON text that names the SHA-256 sum of the text before it. The number of entries and the last
+sum are kept besides, so that cutting off the end is found as well. Whoever can write to the file can write a
+new history: note :attr:`MembershipLog.head` elsewhere from time to time, and pass it to
+:meth:`MembershipLog.verify`.
 """
 
 import hashlib
 import json
 import math
-import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from onefold._base.files import append_at, file_lock, sync_file, write_whole
 from onefold.exceptions import InvalidInputError, TamperedLogError
+from onefold.federated.access.store import Place, opened, read_value, write_value
 from onefold.federated.messages import check_name, is_text
 
 __all__ = ["LogEntry", "MembershipEvent", "MembershipLog", "SiteEvent", "SiteLog"]
 
-FIRST = "0" * 64  # what the first line names as the sum of the line before it
+FIRST = "0" * 64  # what the first entry names as the sum of the one before it
 LONGEST_LIST = 10_000
 
 
@@ -59,12 +58,12 @@ class SiteEvent(StrEnum):
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One line of the log.
+    """One entry of the log.
 
     Parameters
     ----------
     number : int
-        Place of the line, from 0.
+        Place of the entry, from 0.
     time : str
         When it was written, in ISO 8601.
     event : MembershipEvent or SiteEvent
@@ -74,7 +73,7 @@ class LogEntry:
     facts : dict
         Plain values: counts, classes, whether it was exact.
     previous, sum : str
-        SHA-256 sums of the line before and of this line.
+        SHA-256 sums of the entry before and of this one.
     """
 
     number: int
@@ -91,8 +90,8 @@ class MembershipLog:
 
     Parameters
     ----------
-    path : str or path
-        The file; it is made at the first entry, in a folder that exists.
+    place : Store, str or path
+        The store of a folder; or a file, which is made at the first entry, in a folder that exists.
     clock : callable, default=time.time
         Returns seconds since 1970.
 
@@ -106,13 +105,13 @@ class MembershipLog:
     *Guarantees.*
 
     * :meth:`append` returns when the entry is on disk; concurrent processes never lose or mix entries.
-    * :meth:`verify` finds an edited, missing, added or moved line, unless the whole chain from there on and
+    * :meth:`verify` finds an edited, missing, added or moved entry, unless the whole chain from there on and
       the head were written anew.
 
     Examples
     --------
     >>> import tempfile
-    >>> log = MembershipLog(tempfile.mkdtemp() + "/members.log")
+    >>> log = MembershipLog(tempfile.mkdtemp() + "/members.db")
     >>> _ = log.append("join", "north", classes=3)
     >>> _ = log.append("leave", "north")
     >>> log.verify(), [entry.event.value for entry in log]
@@ -121,16 +120,15 @@ class MembershipLog:
 
     _events: type[StrEnum] = MembershipEvent
 
-    def __init__(self, path: str | os.PathLike[str], *, clock: Callable[[], float] = time.time) -> None:
-        self.path = Path(path)
+    def __init__(self, place: Place, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = opened(place)
         self._clock = clock
 
     @property
     def head(self) -> tuple[int, str]:
         """Number of entries and the sum of the last one: what to note elsewhere. It is on disk."""
-        with file_lock(self.path):
-            count, last, _ = self._recovered()
-        return count, last
+        with self.store.reading() as db:
+            return self._head(db)
 
     def append(self, event: StrEnum | str, site: str, **facts: Any) -> LogEntry:
         """Write one entry.
@@ -151,14 +149,13 @@ class MembershipLog:
         """
         kind, name, plain = _event(event, self._events), check_name("a site's name", site), _facts(facts)
         when = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds")
-        with file_lock(self.path):
-            count, last, size = self._recovered()
+        with self.store.transaction() as db:
+            count, last = self._head(db)
             content = {"number": count, "time": when, "event": kind.value, "site": name, "facts": plain}
-            content["previous"] = last
-            total = _sum(content)
-            line = json.dumps({**content, "sum": total}, allow_nan=False).encode() + b"\n"
-            append_at(self.path, size, line)
-            self._write_head(count + 1, total, size + len(line))
+            text = json.dumps(content | {"previous": last}, sort_keys=True, allow_nan=False)
+            total = _sum(text)
+            db.execute("INSERT INTO log VALUES (?, ?, ?)", (count, text, total))
+            write_value(db, "head", f"{count + 1} {total}")
         return LogEntry(count, when, kind, name, plain, last, total)
 
     def verify(self, head: tuple[int, str] | None = None) -> int:
@@ -177,27 +174,21 @@ class MembershipLog:
         Raises
         ------
         TamperedLogError
-            If a line was edited, added, moved or cut off.
+            If an entry was edited, added, moved or cut off.
         """
-        with file_lock(self.path):
-            entries, rest = self._parse()
-            count, last, _ = self._head()
-        # An unfinished last line was never acknowledged, and the next entry takes its place.
-        if rest and len(entries) < count:
-            raise TamperedLogError("the last line of the log is incomplete")
+        with self.store.reading() as db:
+            entries, (count, last) = self._entries(db), _noted_head(db)
         sums = [FIRST, *(entry.sum for entry in entries)]
-        # One line more than the head knows of is an entry whose writer stopped half way: it is whole.
         for number, total in ((count, last), *(() if head is None else (head,))):
             if number >= len(sums) or sums[number] != total:
                 raise TamperedLogError("the log was cut: it lacks entries that it had")
-        if len(entries) > count + 1:
-            raise TamperedLogError("lines were added to the log by other means")
+        if len(entries) > count:
+            raise TamperedLogError("entries were added to the log by other means")
         return len(entries)
 
     def __iter__(self) -> Iterator[LogEntry]:
-        with file_lock(self.path):
-            entries, _ = self._parse()
-        return iter(entries)
+        with self.store.reading() as db:
+            return iter(self._entries(db))
 
     def members(self) -> tuple[str, ...]:
         """Return the sites that take part according to the log.
@@ -215,80 +206,23 @@ class MembershipLog:
                 present[entry.site] = None
         return tuple(present)
 
-    def _consistent(self) -> tuple[int, str, int]:
-        """Count, last sum and size of the log for the next entry; the quick check, by the last line only."""
-        count, last, size = self._head()
-        actual = self.path.stat().st_size if self.path.exists() else 0
-        if actual == size:
-            if size and self._last_line(size).get("sum") != last:
-                raise TamperedLogError("the log was changed by other means: run verify")
-            return count, last, size
-        if actual < size:
-            raise TamperedLogError("the log was cut: it lacks entries that it had")
-        entries, rest = self._parse()  # a writer stopped between the line and the head, or within the line
-        if len(entries) not in (count, count + 1) or [FIRST, *(e.sum for e in entries)][count] != last:
+    def _head(self, db: sqlite3.Connection) -> tuple[int, str]:
+        """Number of entries and the last sum; the quick check, by the last entry only."""
+        count, last = _noted_head(db)
+        row = db.execute("SELECT number, sum FROM log ORDER BY number DESC LIMIT 1").fetchone()
+        if (row or (-1, FIRST)) != (count - 1, last):
             raise TamperedLogError("the log was changed by other means: run verify")
-        return len(entries), entries[-1].sum if entries else FIRST, actual - len(rest)
+        return count, last
 
-    def _recovered(self) -> tuple[int, str, int]:
-        """The same, with a head that knows of a line whose writer stopped before it wrote the head.
-
-        Otherwise a second such stop would leave two lines that the head does not know, as an edit does. The
-        line is synced first: a head that a power failure leaves without its line would be a log that was cut.
-        """
-        count, last, size = self._consistent()
-        if count != self._head()[0]:
-            sync_file(self.path)
-            self._write_head(count, last, size)
-        return count, last, size
-
-    @property
-    def _head_path(self) -> Path:
-        return Path(f"{os.fspath(self.path)}.head")
-
-    def _head(self) -> tuple[int, str, int]:
-        try:
-            plain = json.loads(self._head_path.read_bytes())
-            count, last, size = int(plain["count"]), str(plain["sum"]), int(plain["size"])
-        except FileNotFoundError:
-            if self.path.exists() and self.path.stat().st_size:
-                entries, _ = self._parse()
-                if len(entries) > 1:
-                    raise TamperedLogError("the head of the log is missing") from None
-            return 0, FIRST, 0
-        except (ValueError, TypeError, KeyError, RecursionError):
-            raise TamperedLogError("the head of the log is damaged") from None
-        return count, last, size
-
-    def _write_head(self, count: int, last: str, size: int) -> None:
-        write_whole(self._head_path, json.dumps({"count": count, "sum": last, "size": size}).encode())
-
-    def _last_line(self, size: int) -> dict[str, Any]:
-        with open(self.path, "rb") as file:
-            step = 4096
-            while True:
-                step = min(step, size)
-                file.seek(size - step)
-                tail = file.read(step)
-                start = tail.rfind(b"\n", 0, -1)
-                if start >= 0 or step == size:
-                    break
-                step *= 4
-        try:
-            plain = json.loads(tail[start + 1 :])
-        except (ValueError, RecursionError):
-            plain = None
-        return plain if isinstance(plain, dict) else {}
-
-    def _parse(self) -> tuple[list[LogEntry], bytes]:
-        """All entries, each checked against the one before it, and an unfinished last line."""
-        content = self.path.read_bytes() if self.path.exists() else b""
-        *lines, rest = content.split(b"\n")
+    def _entries(self, db: sqlite3.Connection) -> list[LogEntry]:
+        """All entries, each checked against the one before it."""
         entries: list[LogEntry] = []
-        for number, line in enumerate(lines):
+        for number, text, total in db.execute("SELECT number, entry, sum FROM log ORDER BY number"):
             previous = entries[-1].sum if entries else FIRST
-            entries.append(_entry(line, number, previous, self._events))
-        return entries, rest
+            entries.append(_entry(text, total, len(entries), previous, self._events))
+            if number != len(entries) - 1:
+                raise TamperedLogError(f"entry {len(entries)} of the log is missing")
+        return entries
 
 
 class SiteLog(MembershipLog):
@@ -298,8 +232,8 @@ class SiteLog(MembershipLog):
 
     Parameters
     ----------
-    path : str or path
-        The file; it is made at the first entry, in a folder that exists.
+    place : Store, str or path
+        The store of a folder; or a file, which is made at the first entry, in a folder that exists.
     clock : callable, default=time.time
         Returns seconds since 1970.
 
@@ -310,7 +244,7 @@ class SiteLog(MembershipLog):
     Examples
     --------
     >>> import tempfile
-    >>> log = SiteLog(tempfile.mkdtemp() + "/site.log")
+    >>> log = SiteLog(tempfile.mkdtemp() + "/site.db")
     >>> log.append("answered", "north", querier="ward", rows=5).event
     <SiteEvent.ANSWERED: 'answered'>
     """
@@ -318,24 +252,28 @@ class SiteLog(MembershipLog):
     _events = SiteEvent
 
 
-def _entry(line: bytes, number: int, previous: str, events: type[StrEnum]) -> LogEntry:
+def _noted_head(db: sqlite3.Connection) -> tuple[int, str]:
+    count, _, total = str(read_value(db, "head", f"0 {FIRST}")).partition(" ")
+    if not count.isdecimal() or len(count) > 15:
+        raise TamperedLogError("the head of the log is damaged")
+    return int(count), total
+
+
+def _entry(text: str, total: str, number: int, previous: str, events: type[StrEnum]) -> LogEntry:
+    if not isinstance(text, str) or _sum(text) != total:
+        raise TamperedLogError(f"entry {number + 1} of the log was edited")
     try:
-        plain = json.loads(line)
-        total = plain.pop("sum")
+        plain = json.loads(text)
         entry = LogEntry(**{**plain, "event": events(plain["event"])}, sum=total)
-        # Compare as written: another spacing or order of keys is an edit, too.
-        same = json.dumps({**plain, "sum": total}).encode() == line
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise TamperedLogError(f"line {number + 1} of the log is no entry") from None
-    if not same or _sum(plain) != total:
-        raise TamperedLogError(f"line {number + 1} of the log was edited")
+        raise TamperedLogError(f"entry {number + 1} of the log is none") from None
     if entry.number != number or entry.previous != previous:
-        raise TamperedLogError(f"line {number + 1} of the log does not follow the line before it")
+        raise TamperedLogError(f"entry {number + 1} of the log does not follow the one before it")
     return entry
 
 
-def _sum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
+def _sum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _event(event: StrEnum | str, events: type[StrEnum]) -> StrEnum:

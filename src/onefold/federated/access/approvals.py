@@ -1,31 +1,26 @@
 """Approval by the data owner: which queriers a site answers, for which purpose and how many rows.
 
-What was decided is in one file of the site, and every decision is in the site's log before it counts
-(:class:`~onefold.federated.log.SiteLog`). A querier is its signing key: names are what queriers call
+What was decided is in the site's store, and every decision is in the site's log when it counts
+(:class:`~onefold.federated.access.log.SiteLog`). A querier is its signing key: names are what queriers call
 themselves, and a second key under a known name is a stranger.
 """
 
-import json
-import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 from typing import Any, Protocol
 
-from onefold._base.files import file_lock, write_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, QueryRefused
-from onefold.federated.log import SiteEvent, SiteLog
+from onefold.federated.access.log import SiteEvent, SiteLog
+from onefold.federated.access.signatures import PUBLIC_SUFFIX, QuerierKey
 from onefold.federated.messages import FailureCode
-from onefold.federated.queriers import PUBLIC_SUFFIX
-from onefold.federated.signatures import QuerierKey
 
 __all__ = ["MODES", "Approval", "Approvals", "Asking", "OwnerDecision", "end_of_day"]
 
-FORMAT = 1
 # Whom a site answers: anybody; queriers that were approved; what was approved of each querier and purpose.
 MODES = ("anyone", "queriers", "purposes")
 MOST_WAITING = 100
@@ -137,33 +132,25 @@ class Approval:
         dict of str to Any
             All fields; the querier by name, id and public key.
         """
-        known = {"querier": self.querier.name, "id": self.querier.id, "public": self.querier.public}
-        return {
-            **known,
-            "purpose": self.purpose,
-            "decision": self.decision.value,
-            "answered": self.answered,
-            "asked": self.asked,
-            "allowed": self.allowed,
-            "until": self.until,
-            "stated": self.stated,
-        }
+        return asdict(self) | self.querier.plain
 
 
 Key = tuple[str, str | None]  # public key, purpose
+ONE = "subject = ? AND public = ? AND purpose IS ?"
+NUMBERS = ("answered", "asked", "allowed", "until")
 
 
 class Approvals:
-    """What the data owner of one site has decided, in one file; safe for several processes.
+    """What the data owner of one site has decided; safe for several processes.
 
     Parameters
     ----------
-    path : str or path-like
-        The file.
     log : SiteLog
-        Where decisions are noted before they count.
+        Where decisions are noted; they are kept in the same store.
     site : str
         Name of the site.
+    subject : str, default="query"
+        What is decided about, where one store has several lists.
     clock : callable, default=time.time
         Returns seconds since 1970.
 
@@ -172,16 +159,15 @@ class Approvals:
     *Guarantees.*
 
     * No more rows are counted under an approval than it allows, however many processes ask at once.
-    * A decision is in the log before it counts. A file that cannot be read refuses every query.
+    * A decision is in the log, or it does not count. A file that cannot be read refuses every query.
 
     Examples
     --------
     >>> import tempfile
     >>> import numpy as np
     >>> from onefold.federated.messages import Query
-    >>> from onefold.federated.queriers import SigningKey
-    >>> home = tempfile.mkdtemp()
-    >>> approvals = Approvals(home + "/approvals.json", SiteLog(home + "/site.log"), "north")
+    >>> from onefold.federated.access.signatures import SigningKey
+    >>> approvals = Approvals(SiteLog(tempfile.mkdtemp() + "/site.db"), "north")
     >>> asked = SigningKey("ward", bytes(32)).sign(Query("q1", np.zeros((2, 3))), "ab" * 32)
     >>> approvals.admit(asked, 2, "queriers")
     Traceback (most recent call last):
@@ -193,13 +179,13 @@ class Approvals:
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
         log: SiteLog,
         site: str,
         *,
+        subject: str = "query",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.path, self.log, self.site, self._clock = Path(path), log, site, clock
+        self.store, self.log, self.site, self.subject, self._clock = log.store, log, site, subject, clock
 
     def entries(self) -> tuple[Approval, ...]:
         """Return everything that was decided or waits, what waits first.
@@ -209,9 +195,11 @@ class Approvals:
         tuple of Approval
             The entries.
         """
-        with file_lock(self.path):
-            found = self._read().values()
-        return tuple(sorted(found, key=lambda each: (each.asked == 0, each.querier.name, each.purpose or "")))
+        with self.store.reading() as db:
+            entries = self._read(db).values()
+        return tuple(
+            sorted(entries, key=lambda entry: (not entry.asked, entry.querier.name, entry.purpose or ""))
+        )
 
     # --- at a query -----------------------------------------------------------------------------------
 
@@ -399,31 +387,36 @@ class Approvals:
         return found[0]
 
     def _note(self, event: SiteEvent, entry: Approval, **facts: Any) -> None:
-        about = {"querier": entry.querier.name, "id": entry.querier.id, "public": entry.querier.public}
+        about = entry.querier.plain
         self.log.append(event, self.site, **about, purpose=entry.purpose, answered=entry.answered, **facts)
 
-    # --- the file -------------------------------------------------------------------------------------
+    # --- the table ------------------------------------------------------------------------------------
 
     @contextmanager
     def _changing(self) -> Iterator[dict[Key, Approval]]:
-        with file_lock(self.path):
-            entries = self._read()
+        with self.store.transaction() as db:
+            entries = self._read(db)
             before = dict(entries)
             yield entries
-            if entries != before:
-                plain = {"format": FORMAT, "approvals": [entry.to_dict() for entry in entries.values()]}
-                write_whole(self.path, json.dumps(plain, indent=1).encode())
+            for key in before.keys() - entries.keys():
+                db.execute(f"DELETE FROM approvals WHERE {ONE}", (self.subject, *key))
+            for key, entry in entries.items():
+                if entry != before.get(key):
+                    self._write(db, key, entry)
 
-    def _read(self) -> dict[Key, Approval]:
-        try:
-            plain = json.loads(self.path.read_bytes())
-            if plain["format"] != FORMAT:
-                raise ValueError
-            return {(entry.querier.public, entry.purpose): entry for entry in map(_entry, plain["approvals"])}
-        except FileNotFoundError:
-            return {}
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise FileFormatError("the file of approvals is damaged: no query is answered") from None
+    def _write(self, db: sqlite3.Connection, key: Key, entry: Approval) -> None:
+        columns = {"name": entry.querier.name, "decision": entry.decision.value}
+        columns |= {name: getattr(entry, name) for name in NUMBERS} | {"stated": entry.stated}
+        changes = ", ".join(f"{name} = ?" for name in columns)
+        row = (*columns.values(), self.subject, *key)
+        if not db.execute(f"UPDATE approvals SET {changes} WHERE {ONE}", row).rowcount:
+            names, marks = ", ".join([*columns, "subject", "public", "purpose"]), ", ".join("?" * len(row))
+            db.execute(f"INSERT INTO approvals ({names}) VALUES ({marks})", row)
+
+    def _read(self, db: sqlite3.Connection) -> dict[Key, Approval]:
+        names = ("name", "public", "purpose", "decision", *NUMBERS, "stated")
+        query = f"SELECT {', '.join(names)} FROM approvals WHERE subject = ? ORDER BY number"
+        return {(row[1], row[2]): _entry(row) for row in db.execute(query, (self.subject,))}
 
 
 def _held(entries: Mapping[Key, Approval], signature: Asking) -> list[Approval]:
@@ -447,21 +440,12 @@ def _begins(whole: str, start: str) -> bool:
     return len(start) >= SHORTEST_ID and whole.startswith(start)
 
 
-def _entry(plain: dict[str, Any]) -> Approval:
-    for name, optional in (("answered", False), ("asked", False), ("allowed", True), ("until", True)):
-        value = plain[name]
-        if not (optional and value is None) and (type(value) is not int or value < 0):
-            raise ValueError
-    return Approval(
-        QuerierKey(plain["querier"], plain["public"]),
-        plain["purpose"],
-        OwnerDecision(plain["decision"]),
-        plain["answered"],
-        plain["asked"],
-        plain["allowed"],
-        plain["until"],
-        str(plain["stated"]),
-    )
+def _entry(row: tuple[Any, ...]) -> Approval:
+    name, public, purpose, decision, *rest = row
+    try:
+        return Approval(QuerierKey(name, public), purpose, OwnerDecision(decision), *rest)
+    except (ValueError, InvalidInputError):
+        raise FileFormatError("the list of approvals is damaged: no query is answered") from None
 
 
 def end_of_day(text: str) -> int:

@@ -3,27 +3,32 @@
 A site recognises its server by a certificate, and the server could otherwise say that anybody asks for
 anything. With a :class:`Signature` the querier states, under a key that the server does not have, what the
 site is asked. A server that changes any of it, or invents a querier, has no signature for it; one that sends
-the same query again is found by the id of the query (:mod:`onefold.federated.replays`).
+the same query again is found by the id of the query (:class:`~onefold.federated.access.guard.Replays`).
 
-A signature says who asked. It does not make an answer private, and it does not hide the rows.
+A signature says who asked. It does not make an answer private, and it does not hide the rows. Keys are
+Ed25519, of ``cryptography`` in the extra ``federated``: 32 bytes, public keys and signatures hexadecimal
+digits. A querier's own key is a file that only its account can read.
 """
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import re
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
+from onefold._base.files import file_lock, make_folder, read_saved, write_whole
 from onefold._base.optional import require
 from onefold._base.records import record
-from onefold.exceptions import InvalidInputError, MessageError, QueryRefused
+from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
 from onefold.federated.messages import (
     Digest,
     FailureCode,
@@ -37,21 +42,32 @@ from onefold.federated.messages import (
     digest_of,
     is_text,
 )
-from onefold.federated.signing import ED25519, SERIALIZATION, canonical, verify
 
 __all__ = [
+    "KEY_SUFFIX",
+    "PUBLIC_SUFFIX",
     "AnySignature",
     "KeySignature",
     "QuerierKey",
     "SentSignature",
     "Signature",
+    "SigningKey",
     "SumSignature",
-    "check_querier_name",
+    "canonical",
+    "default_querier_folder",
+    "find_signing_key",
     "key_digest",
     "parcel_digest",
+    "public_of",
     "rows_digest",
+    "sign",
+    "user_name",
+    "verify",
 ]
 
+ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
+SERIALIZATION = "cryptography.hazmat.primitives.serialization"
+KEY_SUFFIX, PUBLIC_SUFFIX = ".signkey", ".pub"
 SIGNATURE_BYTES, ID_DIGITS = 64, 32
 LONGEST_PURPOSE = 200
 LARGEST = 2**53
@@ -75,6 +91,39 @@ Whole = Annotated[int, Field(ge=0, le=LARGEST)]
 Line = Annotated[str, AfterValidator(_printable)]
 
 
+# --- Ed25519 ----------------------------------------------------------------------------------------------
+
+
+def canonical(plain: Mapping[str, Any]) -> bytes:
+    """Return JSON values as bytes, always the same for the same values."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def public_of(secret: bytes) -> str:
+    """Return the public key of a secret one, 64 hexadecimal digits."""
+    return str(_private(secret).public_key().public_bytes_raw().hex())
+
+
+def sign(secret: bytes, content: bytes) -> str:
+    """Sign bytes; the same bytes always get the same signature, 128 hexadecimal digits."""
+    return str(_private(secret).sign(content).hex())
+
+
+def verify(public: str, signature: Any, content: bytes) -> bool:
+    """Whether a signature of these bytes was made with the secret part of a public key."""
+    invalid = require("cryptography.exceptions", "federated").InvalidSignature
+    try:
+        key = require(ED25519, "federated").Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), content)
+    except (invalid, ValueError, TypeError):
+        return False
+    return True
+
+
+def _private(secret: bytes) -> Any:
+    return require(ED25519, "federated").Ed25519PrivateKey.from_private_bytes(secret)
+
+
 # --- who signs --------------------------------------------------------------------------------------------
 
 
@@ -91,7 +140,7 @@ class QuerierKey:
 
     See Also
     --------
-    onefold.federated.queriers.SigningKey : The private half.
+    SigningKey : The private half.
 
     Examples
     --------
@@ -110,6 +159,11 @@ class QuerierKey:
     def id(self) -> str:
         """The first 32 digits of the SHA-256 sum of the key: what people compare."""
         return digest_of(bytes.fromhex(self.public))[:ID_DIGITS]
+
+    @property
+    def plain(self) -> dict[str, str]:
+        """Name, id and public key as a list or a log shows them."""
+        return {"querier": self.name, "id": self.id, "public": self.public}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> QuerierKey:
@@ -211,7 +265,7 @@ class Signature(_Statement, kind="query signature"):
 
     See Also
     --------
-    onefold.federated.queriers.SigningKey.sign : Makes one.
+    SigningKey.sign : Makes one.
 
     Notes
     -----
@@ -221,7 +275,7 @@ class Signature(_Statement, kind="query signature"):
     --------
     >>> import numpy as np
     >>> from onefold.federated.messages import Query
-    >>> from onefold.federated.queriers import SigningKey
+    >>> from onefold.federated.access.signatures import SigningKey
     >>> query = Query("q1", np.zeros((2, 3)))
     >>> signature = SigningKey("ward", bytes(32)).sign(query, "ab" * 32, purpose="triage")
     >>> signature.check(query, "ab" * 32)
@@ -294,12 +348,12 @@ class KeySignature(_Statement, kind="key signature"):
 
     See Also
     --------
-    onefold.federated.queriers.SigningKey.sign_key : Makes one.
+    SigningKey.sign_key : Makes one.
 
     Examples
     --------
     >>> from onefold.federated.messages import QueryKey
-    >>> from onefold.federated.queriers import SigningKey
+    >>> from onefold.federated.access.signatures import SigningKey
     >>> query_key = QueryKey("12" * 32, ("a", "b"), 8, 1.0, 1.0, 0.0, b"key")
     >>> ward = SigningKey("ward", bytes(32))
     >>> ward.sign_key(query_key, "ab" * 32, amount=100, until=4_000_000_000).check(query_key, "ab" * 32)
@@ -374,12 +428,12 @@ class SumSignature(_Statement, kind="sum signature"):
 
     See Also
     --------
-    onefold.federated.queriers.SigningKey.sign_step : Makes one.
+    SigningKey.sign_step : Makes one.
 
     Examples
     --------
     >>> from onefold.federated.messages import SumParcel
-    >>> from onefold.federated.queriers import SigningKey
+    >>> from onefold.federated.access.signatures import SigningKey
     >>> parcel = SumParcel("q1", "north", "contribute", b"contract")
     >>> stated = SigningKey("ward", bytes(32)).sign_step(parcel, "ab" * 32, "cd" * 32, purpose="triage")
     >>> stated.check(parcel, "ab" * 32)
@@ -444,3 +498,290 @@ def rows_digest(query: Query) -> str:
 def key_digest(query_key: QueryKey | None) -> str | None:
     """SHA-256 sum of a query key, its classes and its map to whole numbers; None without one."""
     return None if query_key is None else digest_of(query_key.to_bytes())
+
+
+# --- the key that signs -----------------------------------------------------------------------------------
+
+
+Statement = TypeVar("Statement", Signature, KeySignature, SumSignature)
+
+
+class SigningKey:
+    """The private signing key of a querier, in a file that only the querier's account can read.
+
+    Parameters
+    ----------
+    name : str
+        What the querier calls itself.
+    private : bytes
+        The 32 bytes of the Ed25519 key.
+
+    Attributes
+    ----------
+    key : QuerierKey
+        The public half.
+
+    See Also
+    --------
+    Signature : What it makes.
+
+    Examples
+    --------
+    >>> key = SigningKey("ward", bytes(32))
+    >>> key.key.public[:16]
+    '3b6a27bcceb6a42d'
+    """
+
+    def __init__(self, name: str, private: bytes) -> None:
+        self._private = private
+        self.key = QuerierKey(name, public_of(private))
+
+    @classmethod
+    def create(cls, name: str, folder: str | os.PathLike[str]) -> SigningKey:
+        """Make a key pair: ``NAME.signkey``, for the user's account only, and ``NAME.pub`` for the sites.
+
+        Parameters
+        ----------
+        name : str
+            What the querier calls itself.
+        folder : str or path-like
+            Folder of the files; made if it is not there.
+
+        Returns
+        -------
+        SigningKey
+            The key, which is on disk.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is a key of that name already, or the folder cannot be written.
+        """
+        path = Path(folder) / f"{check_querier_name(name)}{KEY_SUFFIX}"
+        serialization = require(SERIALIZATION, "federated")
+        private = require(ED25519, "federated").Ed25519PrivateKey.generate()
+        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        try:
+            make_folder(path.parent)
+            with file_lock(path):
+                if path.exists():
+                    raise InvalidInputError(f"{path}: there is a key already; queries are signed with it")
+                # The public half first: a key that can sign can also be handed over.
+                public = private.public_key().public_bytes(
+                    serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+                )
+                line = public + b" " + name.encode("ascii") + b"\n"
+                write_whole(path.with_suffix(PUBLIC_SUFFIX), line, public=True)
+                content = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+                write_whole(path, content)
+        except OSError as error:
+            raise InvalidInputError(f"{path}: {error.strerror or 'cannot be written'}") from None
+        return cls(name, private.private_bytes_raw())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SigningKey:
+        """Read the private key file of a querier.
+
+        Parameters
+        ----------
+        path : str or path-like
+            File that :meth:`create` wrote; its name without the ending is the name of the querier.
+
+        Returns
+        -------
+        SigningKey
+            The key.
+
+        Raises
+        ------
+        InvalidInputError
+            If there is no such key, or others can read it.
+        """
+        missing = "there is no signing key (onefold federate querier new makes one)"
+        return cls(Path(path).stem, read_saved(path, missing, _read_private, secret=True))
+
+    def sign(
+        self,
+        query: Query,
+        federation: str,
+        *,
+        purpose: str = "",
+        amount: int | None = None,
+        rule: str = "",
+        query_key: QueryKey | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Signature:
+        """State what a site is asked, and sign it.
+
+        Parameters
+        ----------
+        query : Query
+            The rows, and the id that no other query has.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        purpose : str, default=""
+            What the answers are for, in one line.
+        amount : int or None, default=None
+            Rows of all messages of this question together; None for those of this query.
+        rule : str, default=""
+            How the server is asked to combine answers; sites note it and cannot check it.
+        query_key : QueryKey or None, default=None
+            Key under which the answers are to be encrypted; None asks for answers in clear.
+        clock : callable, default=time.time
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        Signature
+            The statement and its signature.
+        """
+        rows = len(query.features)
+        return self._signed(
+            Signature,
+            federation=federation,
+            query=query.id,
+            rows=rows,
+            content=rows_digest(query),
+            encrypted=key_digest(query_key),
+            rule=rule,
+            purpose=purpose,
+            amount=rows if amount is None else amount,
+            time=int(clock()),
+        )
+
+    def sign_key(
+        self, query_key: QueryKey, federation: str, *, amount: int, until: int, purpose: str = ""
+    ) -> KeySignature:
+        """State that answers under a query key are for this querier, and sign it.
+
+        Parameters
+        ----------
+        query_key : QueryKey
+            The public part of the querier's key.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        amount : int
+            Rows that each site may answer under it.
+        until : int
+            When it ends, in seconds since 1970.
+        purpose : str, default=""
+            What the answers are for, in one line.
+
+        Returns
+        -------
+        KeySignature
+            The statement and its signature.
+        """
+        return self._signed(
+            KeySignature,
+            federation=federation,
+            encrypted=key_digest(query_key),
+            purpose=purpose,
+            amount=amount,
+            until=until,
+        )
+
+    def sign_step(
+        self,
+        parcel: SumParcel,
+        federation: str,
+        contract: str,
+        *,
+        purpose: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> SumSignature:
+        """State which step of which encrypted sum a site is asked for, and sign it.
+
+        Parameters
+        ----------
+        parcel : SumParcel
+            The request.
+        federation : str
+            Id of the federation, 64 hexadecimal digits.
+        contract : str
+            Digest of the contract of the sum (``SumContract.digest``).
+        purpose : str, default=""
+            What the sum is for, in one line.
+        clock : callable, default=time.time
+            Returns seconds since 1970.
+
+        Returns
+        -------
+        SumSignature
+            The statement and its signature.
+        """
+        return self._signed(
+            SumSignature,
+            federation=federation,
+            query=parcel.query_id,
+            step=parcel.step,
+            contract=contract,
+            content=parcel_digest(parcel),
+            purpose=purpose,
+            time=int(clock()),
+        )
+
+    def _signed(self, kind: type[Statement], **stated: Any) -> Statement:
+        stated |= {"name": self.key.name, "public": self.key.public}
+        unsigned = kind(**stated, signed="00" * SIGNATURE_BYTES)
+        return replace(unsigned, signed=sign(self._private, unsigned.statement))
+
+    def __repr__(self) -> str:
+        return f"SigningKey({self.key.name!r}, id={self.key.id})"
+
+
+def _read_private(content: bytes) -> bytes:
+    """The 32 bytes of a key in a file."""
+    unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
+    try:
+        key = require(SERIALIZATION, "federated").load_pem_private_key(content, password=None)
+    except (ValueError, TypeError, unsupported):
+        key = None
+    if not isinstance(key, require(ED25519, "federated").Ed25519PrivateKey):
+        raise FileFormatError("no signing key of a querier")
+    return bytes(key.private_bytes_raw())
+
+
+def default_querier_folder() -> Path:
+    """Where signing keys are kept unless told otherwise: among the user's own data, never at a server.
+
+    Returns
+    -------
+    Path
+        The folder, which need not exist.
+    """
+    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "onefold" / "queriers"
+
+
+def user_name() -> str:
+    """Return the name of the user's account, as a querier's name may be.
+
+    Returns
+    -------
+    str
+        The name; letters that a name may not have are dashes.
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "-", getpass.getuser())
+
+
+def find_signing_key(name: str, folder: str | os.PathLike[str] | None = None) -> SigningKey | None:
+    """Return the signing key of a querier, by its name or by its file; None if there is none of that name.
+
+    Parameters
+    ----------
+    name : str
+        Name of the querier, or a path that ends in ``.signkey``.
+    folder : str, path-like or None, default=None
+        Where keys are; None takes the user's own folder.
+
+    Returns
+    -------
+    SigningKey or None
+        The key.
+    """
+    if name.endswith(KEY_SUFFIX):
+        return SigningKey.load(name)
+    place = default_querier_folder() if folder is None else Path(folder)
+    path = place / f"{check_querier_name(name)}{KEY_SUFFIX}"
+    return SigningKey.load(path) if path.exists() else None
