@@ -13,7 +13,7 @@ from onefold._base.confined import try_confined
 from onefold.exceptions import FileFormatError
 from onefold.federated import LocalModel
 from onefold.privacy import Laplace
-from reference.forging import forged, npy
+from reference.forging import with_array
 
 X = np.random.default_rng(0).random((30, 2))
 Y = np.arange(30) % 2
@@ -23,12 +23,7 @@ def many_samples(path: Path, count: int) -> Path:
     """A compact file of honest size, whose machine takes the square of its samples."""
     small = io.to_bytes(KAHM(1, scale=1.0).fit(X.astype(np.float32)), compact=True)
     rows = np.random.default_rng(0).random((count, 2)).astype(np.float32)
-
-    def change(members, manifest):
-        members["stacks/centred.npy"] = npy((rows - rows.mean(axis=0)).ravel())
-        members["stacks/centred.shapes.npy"] = npy(np.array([[1, count, 2]]))
-
-    path.write_bytes(forged(small, change))
+    path.write_bytes(with_array(small, "/centred", lambda _: (rows - rows.mean(axis=0))[None]))
     return path
 
 

@@ -28,8 +28,7 @@ def chosen_partition(model: WideKAHM, Y: np.ndarray) -> list[np.ndarray]:
     """The rows of Y in each branch, found by what the branches hold; checked to be a partition."""
     rows = []
     for stack in model.pool_.machines(0):
-        state = model.stack_state(stack)
-        held = (state["centred"] + state["mean"][:, None, :])[0]
+        held = (stack.hull.centred + stack.hull.mean[:, None, :])[0]
         gaps = cdist(held, Y)
         assert gaps.min(axis=1).max() < 1e-6 * size(Y)
         rows.append(gaps.argmin(axis=1))

@@ -11,6 +11,7 @@ from onefold.models import head as module
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.tables import Field, Schema
 from reference import head as literal
+from reference.forging import with_array
 
 WARDS = ("a", "b", "c")
 
@@ -282,12 +283,11 @@ def test_loaded_classifier_of_a_table_gives_the_same_bits(kind, schema, tmp_path
     np.testing.assert_array_equal(loaded.cross_validated_["confusion"], model.cross_validated_["confusion"])
 
 
-@pytest.mark.parametrize("damage", ["landmarks", "solution", "knot_starts", "spread", "offset"])
+@pytest.mark.parametrize("damage", ["landmarks", "solution", "knot_starts", "spread", "offset", "weights"])
 def test_head_with_arrays_that_do_not_fit_is_refused(damage, schema) -> None:
-    about, arrays = io.to_parts(AutoencoderClassifier(schema=schema).fit(mixed(60)))
-    arrays[f"head/{damage}"] = arrays[f"head/{damage}"][:-1]
+    content = io.to_bytes(AutoencoderClassifier(schema=schema).fit(mixed(60)))
     with pytest.raises(FileFormatError):
-        io.from_parts(about, arrays)
+        io.from_bytes(with_array(content, f"/{damage}_", lambda array: array[:-1]))
 
 
 def test_probabilities_of_separable_rows_are_not_sure() -> None:

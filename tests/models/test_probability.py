@@ -92,14 +92,14 @@ def test_probabilities_do_not_depend_on_the_unit_of_the_measure() -> None:
 def test_calibration_finds_the_law_and_the_sharpness_of_drawn_classes(power) -> None:
     rng = np.random.default_rng(power)
     measures = rng.uniform(0.2, 2.0, size=(4000, 3))
-    truth = Beliefs(power, 3.0, 1.0, np.zeros((3, 3), dtype=np.int64))
+    truth = Beliefs.of(power, 3.0, 1.0, np.zeros((3, 3), dtype=np.int64))
     chances = 2.0 * truth.probabilities(measures) - 1.0 / 3.0  # without the doubt, half and half here
     codes = (rng.random((4000, 1)) > chances.cumsum(axis=1)).sum(axis=1)
     found = calibrated(measures, codes)
     assert np.abs(found.probabilities(measures) - chances).max() < 0.06
     # Half and twice the sharpness are worse: the minimum is one.
     for factor in (0.5, 2.0):
-        other = Beliefs(found.power, factor * found.sharpness, found.unit, found.confusion)
+        other = Beliefs.of(found.power, factor * found.sharpness, found.unit, found.confusion)
         assert log_loss(other.probabilities(measures), codes) > log_loss(found.probabilities(measures), codes)
 
 

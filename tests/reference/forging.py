@@ -1,37 +1,36 @@
-"""Archives as a forger would change them: members and manifest at will, with every checksum made right."""
+"""Records as a forger would change them: header and arrays at will, with the checksum made right."""
 
-import hashlib
-import io
 import json
-import zipfile
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from safetensors.numpy import load
 
-__all__ = ["forged", "npy"]
+from onefold._base.records import METADATA, SUM_LENGTH
+from reference.hostile import record_of
 
-
-def forged(content: bytes, change: Callable[[dict[str, bytes], dict[str, Any]], Any]) -> bytes:
-    """The archive after ``change(members, manifest)``, members without the manifest and as bytes."""
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        members = {name: archive.read(name) for name in archive.namelist() if name != "manifest.json"}
-        manifest = json.loads(archive.read("manifest.json"))
-    change(members, manifest)
-    if isinstance(manifest.get("sums"), dict):
-        right = {name: hashlib.sha256(data).hexdigest() for name, data in members.items()}
-        manifest["sums"] |= {name: right[name] for name in manifest["sums"] if name in right}
-    text = json.dumps(manifest).encode()
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in {**members, "manifest.json": text}.items():
-            archive.writestr(name, data)
-        archive.comment = hashlib.sha256(text).hexdigest().encode()
-    return out.getvalue()
+__all__ = ["forged", "opened", "with_array"]
 
 
-def npy(array: Any) -> bytes:
-    """The bytes of a ``.npy`` file."""
-    out = io.BytesIO()
-    np.lib.format.write_array(out, np.asarray(array), allow_pickle=True)
-    return out.getvalue()
+def opened(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays of a record."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    return json.loads(json.loads(content[8:end])["__metadata__"][METADATA][SUM_LENGTH:]), load(content)
+
+
+def forged(content: bytes, change: Callable[[dict[str, Any], dict[str, np.ndarray]], Any]) -> bytes:
+    """The record after ``change(header, arrays)``; the fields of the record are in the header."""
+    header, arrays = opened(content)
+    change(header, arrays)
+    return record_of(json.dumps(header), {name: np.ascontiguousarray(each) for name, each in arrays.items()})
+
+
+def with_array(content: bytes, ending: str, change: Callable[[np.ndarray], Any]) -> bytes:
+    """The record with the array changed whose name ends so; there is one, or the first is taken."""
+
+    def change_one(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+        name = sorted(name for name in arrays if name.endswith(ending))[0]
+        arrays[name] = np.asarray(change(arrays[name]))
+
+    return forged(content, change_one)

@@ -34,9 +34,8 @@ def test_loaded_source_is_exact_and_keeps_the_guarantee(kind, rng, tmp_path) -> 
 def stored_rows(source):
     """Every row that the artefact's machines are made of."""
     described = PrivateSource.from_bytes(source.to_bytes()).description_
-    family = described.classifier.family
-    states = [family.stack_state(stack) for stack in described.classifier.pool_.stacks]
-    return np.vstack([(state["centred"] + state["mean"][:, None]).reshape(-1, 6) for state in states])
+    hulls = [stack.hull for stack in described.classifier.pool_.stacks]
+    return np.vstack([(hull.centred + hull.mean[:, None]).reshape(-1, 6) for hull in hulls])
 
 
 def smallest_gap(rows, others):
@@ -103,7 +102,7 @@ def better_promise(about, arrays) -> None:
         ("moments", lambda about, arrays: about.update(n_features=7)),
         ("moments", lambda about, arrays: about.update(encoder={"class": "os", "parameters": {}})),
         ("noise", lambda about, arrays: arrays.update(means=arrays["counts"])),
-        ("noise", lambda about, arrays: about.pop("classifier")),
+        ("noise", lambda about, arrays: arrays.pop("classifier/model")),
         ("noise", lambda about, arrays: about.pop("guarantee")),
         ("noise", lambda about, arrays: about.update(n_features="six")),
     ],

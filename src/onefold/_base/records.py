@@ -23,6 +23,7 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import struct
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -34,7 +35,8 @@ from numpy.typing import NDArray
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, ValidationError, ValidationInfo
 from pydantic_core import core_schema
 
-from onefold._base.arrays import AnyArray, Arrays
+from onefold._base.arrays import ARRAY_KEY, AnyArray, Arrays, stored_array
+from onefold._base.arrays import ArrayField as ArrayField
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import NOT_READABLE, TOO_LARGE, parse_json
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
@@ -43,7 +45,6 @@ LARGEST_HEADER = 2**26
 LARGEST_FILE = 2**40
 SUM_LENGTH = 64
 METADATA = "onefold"
-ARRAY_KEY = "array"  # {"array": name}: the place of an array in the header; with "F" it is stored transposed
 LENGTH = struct.Struct("<Q")
 DTYPES: dict[str, str] = {
     "F64": "f8",
@@ -67,38 +68,14 @@ CONFIG = ConfigDict(
     val_json_bytes="utf8",
 )
 
+# The length of a file must not tell what a number is: one with a point takes the room of the longest.
+TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<broken>-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+))')
+WIDTH = 24
+
 T = TypeVar("T")
 
 
 # --- fields that are arrays or bytes ------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class ArrayField:
-    """What an array of a record must be: its kinds of numbers (as numpy's letters) and its dimensions.
-
-    In Python the field holds a numpy array. It is read-only, in the order of memory in which it was given.
-    """
-
-    kinds: str = "f"
-    n_dims: tuple[int, ...] = (0, 1, 2, 3)
-    finite: bool = True
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
-        """Validate arrays in Python, and their places in the header of a file."""
-        return core_schema.with_info_plain_validator_function(self._checked)
-
-    def _checked(self, value: Any, info: ValidationInfo) -> AnyArray:
-        array = _stored(value, info)
-        if not isinstance(array, np.ndarray) or array.dtype.kind not in self.kinds:
-            raise InvalidInputError("must be an array of the right kind of numbers")
-        if array.ndim not in self.n_dims:
-            raise InvalidInputError("must be an array with the right number of dimensions")
-        if self.finite and array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise InvalidInputError("must hold finite numbers only")
-        view = array.view()
-        view.flags.writeable = False
-        return view
 
 
 class _BytesField:
@@ -116,24 +93,13 @@ class _BytesField:
 
 def stored_bytes(value: Any, info: ValidationInfo) -> Any:
     """The bytes that a header names, where the record is read; in Python the value itself."""
-    content = _stored(value, info)
+    named = getattr(info.context, "named", ())
+    if info.mode == "json" and isinstance(value, dict) and value.get(ARRAY_KEY) in named:
+        raise InvalidInputError("is in two places")  # a copy for each would take more than the file
+    content = stored_array(value, info)
     if isinstance(content, np.ndarray) and content.dtype == np.uint8 and content.ndim == 1:
         return content.tobytes()
     return content
-
-
-def _stored(value: Any, info: ValidationInfo) -> Any:
-    """The array that a header names, where the record is read; in Python the value itself."""
-    if info.mode != "json":
-        return value
-    if isinstance(value, list) and all(isinstance(text, str) for text in value):
-        return np.array(value, dtype=np.str_)
-    if not isinstance(value, dict) or not isinstance(value.get(ARRAY_KEY), str):
-        raise InvalidInputError("must be an array")
-    array = info.context.pop(value[ARRAY_KEY], None) if isinstance(info.context, dict) else None
-    if array is None:
-        raise InvalidInputError("is an array that is not there")
-    return array.T if value.get("order") == "F" else array
 
 
 FloatArray = Annotated[NDArray[np.float64], ArrayField("f")]
@@ -186,8 +152,7 @@ class Record:
         bytes
             Equal records give equal bytes.
         """
-        arrays: Arrays = {}
-        return pack(self.kind, self.version, plain_of(self, arrays), arrays)
+        return packed(self.kind, self.version, self)
 
     @classmethod
     def from_bytes(
@@ -215,28 +180,11 @@ class Record:
         try:
             most = cls.most_bytes if most_bytes is None else most_bytes
             text, arrays = unpack(content, cls.kind, cls.version, most, check)
-            return cls._made(text, arrays)
+            return checked(_adapter(cls), text, arrays, cls.kind)
         except OnefoldError as error:
             if isinstance(error, FileFormatError) and not issubclass(cls.error, FileFormatError):
                 raise _file_error(cls.error)(str(error)) from None
             raise
-
-    @classmethod
-    def _made(cls, text: str, arrays: Arrays) -> Self:
-        """Check every field; an array that no field names is foreign."""
-        try:
-            result = _adapter(cls).validate_json(text, context=arrays)
-        except ValidationError as error:
-            raise FileFormatError(f"damaged: {first_fault(error)}") from None
-        except MemoryError:
-            raise FileFormatError(TOO_LARGE) from None
-        except OnefoldError:
-            raise
-        except NOT_READABLE:
-            raise FileFormatError(f"the contents are not those of a {cls.kind}") from None
-        if arrays:
-            raise FileFormatError("damaged: it has arrays that belong to nothing")
-        return result
 
     def save(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
         """Write the record to a file, all of it or nothing.
@@ -297,6 +245,32 @@ def _raised(error: ValidationError, kind: type[OnefoldError]) -> OnefoldError:
     return (type(cause) if special else kind)(first_fault(error))  # type: ignore[misc]
 
 
+class _Named(dict[str, AnyArray]):
+    """The arrays of a file, and the names of those that a field has named."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        super().__init__(arrays)
+        self.named: set[str] = set()
+
+
+def checked(reader: TypeAdapter[T], text: str, arrays: Arrays, kind: str) -> T:
+    """Check every field; an array that no field names is foreign."""
+    context = _Named(arrays)
+    try:
+        result = reader.validate_json(text, context=context)
+    except ValidationError as error:
+        raise FileFormatError(f"damaged: {first_fault(error)}") from None
+    except MemoryError:
+        raise FileFormatError(TOO_LARGE) from None
+    except OnefoldError:
+        raise
+    except NOT_READABLE:
+        raise FileFormatError(f"the contents are not those of a {kind}") from None
+    if context.named != set(arrays):
+        raise FileFormatError("damaged: it has arrays that belong to nothing")
+    return result
+
+
 def _adapter(cls: type[T]) -> TypeAdapter[T]:
     """The reader of a class, made once."""
     if "_reader" not in vars(cls):
@@ -313,33 +287,59 @@ def first_fault(error: ValidationError) -> str:
     return f"{'.'.join(names)}: {reason}" if names else reason
 
 
-def plain_of(value: Any, arrays: Arrays, name: str = "") -> Any:
-    """JSON values of a record's fields; arrays and bytes are put into ``arrays`` under their path."""
-    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
-        return value.tolist()  # texts live in the header
+def plain_of(value: Any, arrays: Arrays, name: str = "", *, compact: bool = False) -> Any:
+    """JSON values of a record's fields; arrays and bytes are put into ``arrays`` under their path.
+
+    What has ``_kept_parts`` says itself what is kept of it; ``compact`` is for those.
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
+        return _texts(value)  # they live in the header
     if isinstance(value, Record) and value.apart and name:
         value = value.to_bytes()
     if isinstance(value, np.ndarray | bytes):
         return _place(value, arrays, name or "array")
     if isinstance(value, Enum):
         return value.value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = [each.name for each in dataclasses.fields(value) if each.init]
-        return {field: plain_of(getattr(value, field), arrays, _below(name, field)) for field in fields}
+    if hasattr(value, "_kept_parts"):
+        value = value._kept_parts(compact)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = {each.name: getattr(value, each.name) for each in dataclasses.fields(value) if each.init}
     if isinstance(value, Mapping):
-        return {str(key): plain_of(inner, arrays, _below(name, str(key))) for key, inner in value.items()}
+        items = {str(key): inner for key, inner in value.items()}.items()
+        return {key: plain_of(inner, arrays, _below(name, key), compact=compact) for key, inner in items}
     if isinstance(value, list | tuple):
-        return [plain_of(inner, arrays, _below(name, str(place))) for place, inner in enumerate(value)]
+        places = enumerate(value)
+        return [plain_of(each, arrays, _below(name, str(place)), compact=compact) for place, each in places]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _texts(array: AnyArray) -> list[str]:
+    """Texts of an array, which may be that of a frame."""
+    texts: list[str] = array.tolist()
+    if array.ndim != 1 or not all(isinstance(text, str) for text in texts):
+        raise InvalidInputError("class labels must be all strings or all numbers to be saved")
+    return texts
 
 
 def _below(name: str, inner: str) -> str:
     return f"{name}/{inner}" if name else inner
 
 
+class _Places(dict[str, AnyArray]):
+    """Arrays by their names; one that is a part of several things is kept once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[tuple[Any, ...], str] = {}
+
+
 def _place(value: AnyArray | bytes, arrays: Arrays, name: str) -> dict[str, str]:
     array = np.frombuffer(value, dtype=np.uint8) if isinstance(value, bytes) else value
     in_columns = array.flags.f_contiguous and not array.flags.c_contiguous
+    if isinstance(arrays, _Places) and array is value:
+        # Whatever is in ``arrays`` stays in memory: nothing else can have its address.
+        key = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        name = arrays.names.setdefault(key, name)
     arrays[name] = array.T if in_columns else array
     return {ARRAY_KEY: name, **({"order": "F"} if in_columns else {})}
 
@@ -347,11 +347,18 @@ def _place(value: AnyArray | bytes, arrays: Arrays, name: str) -> dict[str, str]
 # --- bytes --------------------------------------------------------------------------------------------------
 
 
+def packed(kind: str, version: int, value: Any, *, compact: bool = False) -> bytes:
+    """Bytes of a record, or of a mapping of fields; equal values give equal bytes."""
+    arrays = _Places()
+    return pack(kind, version, plain_of(value, arrays, compact=compact), arrays)
+
+
 def pack(kind: str, version: int, fields: Any, arrays: Mapping[str, AnyArray]) -> bytes:
     """Bytes of a header of JSON values and named arrays; equal contents give equal bytes."""
     from safetensors.numpy import save
 
     text = json.dumps({"kind": kind, "version": version, "fields": fields}, allow_nan=False)
+    text = TEXT_OR_NUMBER.sub(lambda part: part[0].ljust(WIDTH) if part["broken"] else part[0], text)
     little = {name: _little(array) for name, array in arrays.items()}
     return bytes(save(little, metadata={METADATA: _sum(text, little) + text}))
 
@@ -414,7 +421,8 @@ def kind_of(source: str | os.PathLike[str] | bytes) -> str | None:
             return str(_header(_header_text(source)[SUM_LENGTH:])["kind"])
         with open(source, "rb") as file:
             start = file.read(LENGTH.size)
-            rest = file.read(min(LENGTH.unpack(start)[0], LARGEST_HEADER))
+            size = os.fstat(file.fileno()).st_size  # so much would be set aside
+            rest = file.read(min(LENGTH.unpack(start)[0], size, LARGEST_HEADER))
         return kind_of(start + rest)
     except (InvalidInputError, OSError, struct.error):
         return None
@@ -440,7 +448,8 @@ def _header(text: str) -> dict[str, Any]:
     header = parse_json(text)
     if not isinstance(header, dict) or set(header) != {"kind", "version", "fields"}:
         raise FileFormatError("damaged: its header cannot be read")
-    if not isinstance(header["kind"], str) or type(header["version"]) is not int:
+    version = header["version"]
+    if not isinstance(header["kind"], str) or type(version) is not int or not 0 < version < LARGEST_HEADER:
         raise FileFormatError("damaged: its header cannot be read")
     return header
 

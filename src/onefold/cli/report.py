@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold._base.archive import kind_of
+from onefold._base import archive
 from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.records import LENGTH, kind_of
 from onefold.cli import reports
 from onefold.cli.arguments import add_output_options, option
 from onefold.cli.console import show
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 GUARANTEE = ".guarantee.json"
 QUALITY = ".quality.json"
-ZIP = b"PK"  # how the files of models begin
 LARGEST = 64 * 2**20
 TABLES = (".csv", ".npz", ".parquet")
 UNKNOWN = (
@@ -164,9 +164,9 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     from onefold.cli.predict import measured, predictions
     from onefold.report.evaluation import estimate
 
-    if kind_of(path) is None:
+    if (kind_of(path) or archive.kind_of(path)) is None:
         with path.open("rb") as file:
-            if file.read(len(ZIP)) == ZIP:
+            if file.read(LENGTH.size + 1)[LENGTH.size :] == b"{":  # as a record begins
                 raise FileFormatError(f"{path}: not a model file, or damaged")
         raise InvalidInputError(UNKNOWN.format(path=path))
     model, names = load_classifier(args.thing, args.quiet)

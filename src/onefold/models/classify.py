@@ -4,7 +4,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NotRequired, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import AnyArray, Array, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread
+from onefold._base.stored import Stored
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.models.compose import Autoencoder
@@ -50,7 +51,7 @@ def _has_probabilities(model: "ClassModels") -> bool:
     return hasattr(model, "head_") or hasattr(model, "left_out_") or not hasattr(model, "pool_")
 
 
-class ClassModels(ClassifierMixin, BaseEstimator, ABC):
+class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
     """Base class: one autoencoder per class, all fitted and asked together.
 
     Subclasses say which autoencoder.
@@ -243,9 +244,7 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
                 rest = turn != number
                 without.fit_checked(samples[rest], codes[rest], settings=settings)
                 extra[np.ix_(~rest, without.classes_)] = without._log_distances(samples[~rest])
-        plain = EncodedColumns.plain(samples.shape[1])
-        columns = plain if self.schema is None else EncodedColumns.of(self.schema)
-        self.head_ = TableHead(columns).fit(samples, codes, n_classes, extra, folds)
+        self.head_ = TableHead(self._columns()).fit(samples, codes, n_classes, extra, folds)
 
     def _log_distances(self, rows: Array) -> Floats:
         """Logarithms of the distances less their mean over the classes: how much nearer a class is."""
@@ -456,6 +455,52 @@ class ClassModels(ClassifierMixin, BaseEstimator, ABC):
         owned = [self.pool_.group(index) for index in range(len(self.classes_))]
         return [clone(self.family).from_pool(pool, self.n_features_in_) for pool in owned]
 
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: machines, and what decides or what probabilities follow from."""
+        return {
+            **super()._kept(),
+            "classes_": Labels,
+            "settings_": Settings,
+            **self.family._pool_kept(),
+            "head_": NotRequired[TableHead],
+            "beliefs_": NotRequired[Beliefs],
+        }
+
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        """What is kept of a fitted classifier."""
+        values = super()._kept_values(compact)
+        values |= self.family._pool_values(values.pop("pool_"), compact)
+        if "left_out_" in vars(self) and "head_" not in values:
+            values["beliefs_"] = self.beliefs_
+        return values
+
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted; what does not fit together is refused."""
+        n_features, classes, beliefs = values["n_features_in_"], values["classes_"], values.get("beliefs_")
+        left = ("pool_", "samples_", "beliefs_")
+        super()._take_over({name: value for name, value in values.items() if name not in left})
+        found, head = self.settings_.preparation, values.get("head_")
+        if self.preparation is None:  # one that was given, which parameters do not hold
+            self.preparation = found
+        fitting = found is None or len(found.scale) == n_features
+        if not fitting or (self.schema is not None and self.schema.width != n_features):
+            raise InvalidInputError("its schema or its preparation does not fit its columns")
+        self.pool_ = self.family._pool_from(values, n_features, self.n_jobs)
+        self.scale_ = self.pool_.factor / self.pool_.unit
+        fitting = self.pool_.n_groups == len(classes) == len(np.unique(classes))
+        if head is not None:
+            fitting = fitting and len(head.offset_) == len(classes) and head.columns._same_as(self._columns())
+        if beliefs is not None:
+            fitting = fitting and beliefs.n_classes == len(classes)
+            self.left_out_ = LeftOut.known_as(self.measure, beliefs, n_features)
+        if not fitting:
+            raise InvalidInputError("its machines, its head or its calibration do not fit its classes")
+
+    def _columns(self) -> EncodedColumns:
+        """What the encoded columns are."""
+        plain = self.schema is None
+        return EncodedColumns.plain(self.n_features_in_) if plain else EncodedColumns.of(self.schema)
+
     @property
     @abstractmethod
     def family(self) -> Autoencoder:
@@ -605,6 +650,10 @@ class AutoencoderClassifier(ClassModels):
         return self.estimator is None and self.schema is None
 
     tuned_: dict[str, Any]
+
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept."""
+        return super()._kept() | {"tuned_": NotRequired[dict[str, bool | int | float | str | None]]}
 
     def _settle(self, samples: Array, codes: Index) -> Settings:
         if self.tune is not None and (self.estimator is not None or self.schema is not None):

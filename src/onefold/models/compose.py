@@ -1,14 +1,15 @@
 """Autoencoders composed of machines: what every family shares, several layers, and branches side by side.
 
-A family says how a stack of machines is fitted, saved and rebuilt; the rest is common: images, distances and
-folding measures of a pool of machines, deep machines of several layers, and wide ones of several branches
+A family says how a stack of machines is fitted and what it consists of; the rest is common: images, distances
+and folding measures of a pool of machines, deep machines of several layers, and wide ones of several branches
 (000 Def. 3 and 5).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, NotRequired, Self, cast
 
 import numpy as np
 from joblib import parallel_config
@@ -22,22 +23,24 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Floats, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.stored import Stored
 from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
+from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import PARTITIONS, split
 from onefold.models.folding import SCALES, ScaleOption, unit_and_factor, unit_of
 from onefold.models.layers import LayeredStack
-from onefold.models.pool import Pool, Stack, StackMemory, fit_pool, row_blocks
+from onefold.models.pool import Pool, Stack, StackMemory, fit_pool, pool_type, row_blocks
 
 __all__ = ["Autoencoder", "DeepAutoencoder", "LayeredAutoencoder", "Regression", "WideAutoencoder"]
 
 
-class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
+class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     """Base class: a model of one set of samples that maps any point to an image near them.
 
     A family says how samples are divided into branches, how a stack of equally large branches is fitted, and
-    how it is rebuilt from its saved state; everything else is common.
+    which dataclass of arrays a stack is, for files; everything else is common.
 
     Attributes
     ----------
@@ -73,6 +76,8 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     n_probe: int | None = None
     pool_: Pool
     constraints: ClassVar[dict[str, Entry]] = {"scale": SCALES}
+    # What a stack is, and what it is fitted again from; None where nothing smaller is enough.
+    stack_types: ClassVar[tuple[type, type | None]]
     scale_matters = True  # whether the regularisation depends on the scale, so that users must be told
 
     def fit(self, X: ArrayLike, y: Any = None) -> Self:
@@ -274,44 +279,48 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
         self.pool_, self.n_features_in_, self.scale_ = pool, n_features, pool.factor / pool.unit
         return self
 
-    def stack_state(self, stack: Stack, compact: bool = False) -> Arrays:
-        """Describe fitted machines by arrays, to save them.
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: the machines, or the samples that they are fitted again from."""
+        return super()._kept() | self._pool_kept()
 
-        Parameters
-        ----------
-        stack : Stack
-            Machines of ``pool_``.
-        compact : bool, default=False
-            Leave out what can be computed again from the samples.
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        """The machines, or samples if compact."""
+        values = super()._kept_values(compact)
+        return values | self._pool_values(values.pop("pool_"), compact)
 
-        Returns
-        -------
-        dict of str to ndarray
-            Arrays from which :meth:`stack_from_state` makes the same machines.
-        """
-        return self._stack_state(stack, compact)
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted with these machines."""
+        self.from_pool(
+            self._pool_from(values, values["n_features_in_"], self.n_jobs), values["n_features_in_"]
+        )
+        super()._take_over({name: values[name] for name in Stored._kept(self) if name in values})
 
-    def stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        """Make the machines that :meth:`stack_state` described.
+    def _pool_kept(self) -> dict[str, Any]:
+        """Types under which a file holds machines of this family."""
+        full, samples = self.stack_types
+        found: dict[str, Any] = {"pool_": NotRequired[pool_type(full)]}
+        return found if samples is None else {**found, "samples_": NotRequired[pool_type(samples)]}
 
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            What :meth:`stack_state` returned.
-        factor : float
-            Factor by which the machines multiply data.
+    def _pool_values(self, pool: Pool, compact: bool) -> dict[str, Any]:
+        """Machines of this family as a file holds them."""
+        if not compact or self.stack_types[1] is None:
+            return {"pool_": pool}
+        return {"samples_": replace(pool, stacks=tuple(map(self._samples_of, pool.stacks)))}
 
-        Returns
-        -------
-        Stack
-            The machines.
-
-        Raises
-        ------
-        ValueError
-            If no fitted machines could have these arrays.
-        """
-        return self._stack_from_state(state, factor)
+    def _pool_from(self, values: Mapping[str, Any], n_features: int, n_jobs: int | None) -> Pool:
+        """The machines that a file held, fitted again where it held samples."""
+        self.check_parameters()
+        if ("pool_" in values) == ("samples_" in values):
+            raise InvalidInputError("it has no machines, or has them twice")
+        parts: Pool = values.get("pool_", values.get("samples_"))
+        parts.check(n_features)
+        stacks = parts.stacks
+        if "samples_" in values:
+            again = partial(self._fit_again, factor=parts.factor)
+            stacks = tuple(run_parallel(again, stacks, n_jobs, "loading", show_progress=None))
+        found = Pool(stacks, parts.owners, parts.positions, parts.n_groups, parts.unit, parts.factor)
+        found.check(n_features)
+        return found
 
     @one_blas_thread()
     def leave_one_out(self, pool: Pool) -> Floats:
@@ -366,13 +375,13 @@ class Autoencoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         """Machines for samples (S, N, p)."""
 
-    @abstractmethod
-    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
-        """What :meth:`stack_state` returns."""
+    def _samples_of(self, stack: Stack) -> Any:
+        """What machines are fitted again from; only where ``stack_types`` says so."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        """What :meth:`stack_from_state` returns."""
+    def _fit_again(self, samples: Any, factor: float) -> Stack:
+        """The machines that :meth:`_samples_of` had samples of."""
+        raise NotImplementedError
 
 
 # --- deep and wide -------------------------------------------------------------------------------------
@@ -456,12 +465,11 @@ class WideAutoencoder(LayeredAutoencoder):
 ROWS_AT_ONCE = 2048  # predicted together
 
 
-class Regression(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
+class Regression(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
     """Base class: outputs of any number, as deviations from their mean, in units of the model's own."""
 
     constraints: ClassVar[dict[str, Entry]]
     centred: bool = True  # whether deviations from the mean are modelled, or the outputs themselves
-    _not_negative: ClassVar[tuple[str, ...]]  # arrays of the state
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the outputs ``y`` of rows of ``X``.
@@ -513,54 +521,19 @@ class Regression(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         """Refuse parameters that break a constraint, before looking at data."""
         check_parameters(self, self.constraints)
 
-    def state(self) -> Arrays:
-        """Return arrays from which :meth:`restore` makes the same model.
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: what the samples left, but no samples."""
+        units = {"_input_unit": float, "_unit": float, "_mean": Floats, "_one_output": bool}
+        return super()._kept() | units
 
-        Returns
-        -------
-        dict of str to ndarray
-            What the samples left, but no samples.
-        """
-        arrays, numbers = self._state()
-        return {
-            **arrays,
-            "mean": self._mean,
-            "numbers": np.array([*numbers, self._input_unit, self._unit]),
-            "one_output": np.array([self._one_output]),
-        }
-
-    def restore(self, state: Arrays, n_features: int) -> None:
-        """Become the model that :meth:`state` described.
-
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            What :meth:`state` returned.
-        n_features : int
-            Number of inputs.
-
-        Raises
-        ------
-        ValueError
-            If no fitted model could have these arrays.
-        """
-        self.check_parameters()
-        shapes, flag = self._shapes(state, n_features), state["one_output"]
-        fitting = all(state[name].shape == shape and min(shape) >= 1 for name, shape in shapes.items())
-        if (
-            not fitting
-            or flag.shape != (1,)
-            or flag.dtype != np.bool_
-            or (flag[0] and len(state["mean"]) > 1)
-        ):
-            raise ValueError("the arrays do not fit each other")
-        floats = all(state[name].dtype == np.float64 and np.isfinite(state[name]).all() for name in shapes)
-        lowest = min(state[name].min() for name in ("numbers", *self._not_negative))
-        if not floats or lowest < 0.0 or not state["numbers"][-2:].min() > 0.0:
-            raise ValueError("the numbers are not those of a fitted model")
-        *numbers, self._input_unit, self._unit = state["numbers"].tolist()
-        self._mean, self._one_output = state["mean"], bool(flag[0])
-        self._restore(state, numbers)
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted; what does not fit together is refused."""
+        super()._take_over(values)
+        shape = self._mean.shape
+        fitting = len(shape) == 1 and shape[0] >= 1 and (shape == (1,) or not self._one_output)
+        fitting = fitting and min(self._input_unit, self._unit) > 0.0
+        if not fitting or not self._fits(self.n_features_in_, shape[0]):
+            raise InvalidInputError("the numbers are not those of a fitted model")
 
     def _inputs(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -576,13 +549,5 @@ class Regression(MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         """Outputs of rows as deviations from the mean, all in the model's units."""
 
     @abstractmethod
-    def _state(self) -> tuple[Arrays, list[float]]:
-        """Arrays and numbers that the model consists of, besides what all have."""
-
-    @abstractmethod
-    def _shapes(self, state: Arrays, n_features: int) -> dict[str, tuple[int, ...]]:
-        """The shapes that the arrays of float64 in a state must have."""
-
-    @abstractmethod
-    def _restore(self, state: Arrays, numbers: list[float]) -> None:
-        """Take over arrays and numbers that were checked."""
+    def _fits(self, n_features: int, n_outputs: int) -> bool:
+        """Whether what was learned is for so many inputs and outputs."""

@@ -29,8 +29,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
+from onefold._base.arrays import Array, Floats, Index, Integers, Mask, sizes_of
 from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
+from onefold._base.stored import Stored
 from onefold.exceptions import InvalidInputError
 from onefold.models.probability import performance, softmax
 
@@ -73,6 +74,13 @@ class EncodedColumns:
     column: Index
     is_number: Mask
     absent: Index
+
+    def __post_init__(self) -> None:
+        """Refuse what no table has, as in a foreign file."""
+        width = sizes_of(self, column="w", is_number="w", absent="w")["w"]
+        numbers = np.concatenate([self.column, self.absent + 1])
+        if numbers.min(initial=0) < 0 or numbers.max(initial=0) > width:
+            raise InvalidInputError("the columns do not fit each other")
 
     @classmethod
     def plain(cls, width: int) -> EncodedColumns:
@@ -121,6 +129,10 @@ class EncodedColumns:
             absent += [start + 1 if nullable else -1] + [-1] * (known.width - 1)
         return cls(np.array(column), np.array(is_number, dtype=np.bool_), np.array(absent))
 
+    def _same_as(self, other: EncodedColumns) -> bool:
+        """Whether the other one says the same."""
+        return all(np.array_equal(value, getattr(other, name)) for name, value in vars(self).items())
+
     @property
     def n_columns(self) -> int:
         """Number of columns of the table."""
@@ -150,7 +162,7 @@ class HeadSums:
         return HeadSums(self.counts + other.counts, self.sums + other.sums, self.products + other.products)
 
 
-class TableHead:
+class TableHead(Stored):
     """Ridge regression of the classes on similarities to landmark rows.
 
     Parameters
@@ -609,68 +621,39 @@ class TableHead:
 
     # --- files -------------------------------------------------------------------------------------------
 
-    def state(self) -> Arrays:
-        """Return the arrays that make the head again.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What was learned.
-        """
-        numbers = np.array([self.penalty_, self.error_, self.smallest_])
-        return {"numbers": numbers, **{name: getattr(self, name + "_") for name in KEPT}}
-
-    @classmethod
-    def from_state(cls, columns: EncodedColumns, state: Arrays) -> TableHead:
-        """Make a head of the arrays that :meth:`state` returned.
-
-        Parameters
-        ----------
-        columns : EncodedColumns
-            What the encoded columns are.
-        state : dict of str to ndarray
-            What was learned.
-
-        Returns
-        -------
-        TableHead
-            The fitted head.
-        """
-        head = cls(columns)
-        for name in KEPT:
-            setattr(head, name + "_", state[name])
-        numbers = (float(number) for number in state["numbers"])
-        head.penalty_, head.error_, head.smallest_ = numbers
-        width, n_landmarks = len(columns.column), len(head.landmarks_)
-        n_extra, n_classes = len(head.extra_centre_), len(head.offset_)
-        n_knots, n_numbers = len(head.knots_), int(columns.is_number.sum())
-        shapes = {
-            "landmarks": (n_landmarks, width),
-            "solution": (n_landmarks + n_extra, n_classes),
-            "confusion": (n_classes, n_classes),
-            "extra_spread": (n_extra,),
-            "knot_ranks": (n_knots,),
-            "knot_starts": (n_numbers + 1,),
-            **dict.fromkeys(("centre", "spread", "weights"), (width,)),
-            "shares": (3,),
-            "shape": (2,),
-            "temperatures": (2,),
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: what was learned, and what the encoded columns are."""
+        floats = (
+            *("knots", "knot_ranks", "centre", "spread", "weights", "landmarks", "shares", "shape"),
+            *("extra_centre", "extra_spread", "solution", "offset", "temperatures"),
+        )
+        return {
+            "columns": EncodedColumns,
+            **{f"{name}_": Floats for name in floats},
+            **dict.fromkeys(("knot_starts_", "confusion_"), Integers),
+            **dict.fromkeys(("penalty_", "error_", "smallest_"), float),
         }
-        starts = head.knot_starts_
-        ordered = starts[0] == 0 and starts[-1] == n_knots and bool((np.diff(starts) >= 0).all())
-        positive = head.smallest_ > 0 and all(bool((state[name] > 0).all()) for name in POSITIVE)
-        if not (ordered and positive and all(state[name].shape == size for name, size in shapes.items())):
-            raise ValueError("the arrays of a head do not fit each other")
-        head._prepare()
-        return head
+
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted; arrays that do not fit each other are refused."""
+        vars(self).update(values)
+        kernels = {"landmarks_": "Mw", "knots_": "K", "knot_ranks_": "K", "knot_starts_": "k", "shares_": "3"}
+        by_column = dict.fromkeys(("centre_", "spread_", "weights_"), "w")
+        by_class = {"offset_": "C", "confusion_": "CC", "solution_": "FC", "extra_centre_": "e"}
+        others = {"extra_spread_": "e", "shape_": "2", "temperatures_": "2"}
+        sizes = sizes_of(self, **kernels, **by_column, **by_class, **others)
+        n_landmarks, n_extra, n_knots = sizes["M"], sizes["e"], sizes["K"]
+        wanted = (len(self.columns.column), int(self.columns.is_number.sum()) + 1, n_landmarks + n_extra)
+        starts, fitting = self.knot_starts_, wanted == (sizes["w"], sizes["k"], sizes["F"])
+        ordered = fitting and starts[0] == 0 and starts[-1] == n_knots and bool((np.diff(starts) >= 0).all())
+        positive = self.smallest_ > 0 and all(bool((values[f"{name}_"] > 0).all()) for name in POSITIVE)
+        usual = n_landmarks >= 1 and n_extra in (0, sizes["C"])
+        if not (ordered and positive and usual and self.confusion_.min(initial=0) >= 0):
+            raise InvalidInputError("the numbers of a head are not those of a fitted one")
+        self._prepare()
 
 
 POSITIVE = ("spread", "extra_spread", "weights", "shares", "shape")
-KEPT = (
-    *("knots", "knot_ranks", "knot_starts", "centre", "spread", "weights", "landmarks", "shares"),
-    "shape",
-    *("extra_centre", "extra_spread", "solution", "offset", "confusion", "temperatures"),
-)
 
 
 def _better(other: TableHead, best: TableHead) -> TableHead:

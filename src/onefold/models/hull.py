@@ -12,19 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 
-from onefold._base.arrays import Array, Arrays, Index
+from onefold._base.arrays import Array, Index, sizes_of
 from onefold._base.lapack import cholesky, symmetric_product
-
-__all__ = [
-    "LARGEST_STACKED",
-    "Hull",
-    "build_hull",
-    "centre",
-    "hull_from_state",
-    "hull_state",
-    "squared_length",
-]
-
+from onefold.exceptions import InvalidInputError
 
 # Machines up to this size are handled many at once through eigenvalues, larger ones by Cholesky, one by one.
 LARGEST_STACKED = 128
@@ -49,6 +39,19 @@ class Hull:
     offset_points: Array  # (S, r) coordinates of each mean, seen from the origin
     encoder: Array  # (S, r, n) coordinates to whitened encodings: P^T theta^(-1/2)
     n_encoded: Index  # (S,) components left after shrinking (004 Alg. 1)
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        shapes = {"centred": "SNp", "points": "SNr", "lift": "SNr", "basis": "Srp", "encoder": "Srn"}
+        vectors = {"mean": "Sp", "mean_points": "Sr", "origin": "p", "offset_points": "Sr"}
+        sizes = sizes_of(self, **shapes, **vectors, n_encoded="S")
+        given = (getattr(self, name) for name in (*shapes, *vectors))
+        fitting = {array.dtype for array in given if array is not None} == {self.mean.dtype}
+        fitting = fitting and self.mean.dtype in FLATNESS and min(self.centred.shape) >= 1
+        fitting = fitting and (self.lift is None or (self.basis is None and sizes["S"] == 1))
+        fitting = fitting and (sizes["r"] == sizes["p"] or not self.spans_everything)
+        if not fitting or self.n_encoded.min() < 0 or self.n_encoded.max() > sizes["n"]:
+            raise InvalidInputError("the arrays of a hull do not fit each other")
 
     def select(self, index: int) -> "Hull":
         """One hull, on the same memory."""
@@ -179,49 +182,6 @@ def build_hull(centred: Array, mean: Array, n_components: int, factor: float | N
     points, mean_points, offset_points, encoder = (
         np.ascontiguousarray(array) for array in (points, mean_points, offset_points, encoder)
     )
-    return Hull(centred, mean, points, lift, basis, mean_points, origin, offset_points, encoder, n_encoded)
-
-
-def hull_state(hull: Hull) -> Arrays:
-    """Arrays from which :func:`hull_from_state` makes the same hull."""
-    names = ["centred", "mean", "encoder", "n_encoded"]
-    if not hull.spans_everything:
-        names += ["points", "mean_points", "offset_points", "lift" if hull.basis is None else "basis"]
-    return {name: getattr(hull, name) for name in names}
-
-
-def hull_from_state(state: Arrays) -> Hull:
-    """The hull that :func:`hull_state` described; a ValueError if no hull has such arrays."""
-    centred, mean, encoder, n_encoded = (state[name] for name in ("centred", "mean", "encoder", "n_encoded"))
-    (n_hulls, n_samples, n_features), (_, rank, n_axes) = centred.shape, encoder.shape
-    lift, basis = state.get("lift"), state.get("basis")
-    origin = mean.mean(axis=0)
-    if lift is None and basis is None:
-        points, mean_points, offset_points = centred, mean, mean - origin
-    else:
-        points, mean_points, offset_points = (
-            state[name] for name in ("points", "mean_points", "offset_points")
-        )
-    floats = [centred, mean, encoder, points, mean_points, offset_points, lift, basis]
-    shapes = [
-        (n_hulls, n_samples, n_features),
-        (n_hulls, n_features),
-        (n_hulls, rank, n_axes),
-        (n_hulls, n_samples, rank),
-        (n_hulls, rank),
-        (n_hulls, rank),
-        (1, n_samples, rank),
-        (n_hulls, rank, n_features),
-    ]
-    found = [(array, shape) for array, shape in zip(floats, shapes, strict=True) if array is not None]
-    fitting = all(array.shape == shape and array.dtype == mean.dtype for array, shape in found)
-    fitting = fitting and mean.dtype in FLATNESS and min(n_hulls, n_samples, n_features) >= 1
-    fitting = fitting and (lift is None or (basis is None and n_hulls == 1))
-    if not fitting or n_encoded.shape != (n_hulls,) or n_encoded.dtype.kind != "i":
-        raise ValueError("the arrays of a hull do not fit each other")
-    if n_encoded.min() < 0 or n_encoded.max() > n_axes:
-        raise ValueError("a hull has more components than its encoder")
-    n_encoded = n_encoded.astype(np.intp, copy=False)
     return Hull(centred, mean, points, lift, basis, mean_points, origin, offset_points, encoder, n_encoded)
 
 

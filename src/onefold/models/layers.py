@@ -10,12 +10,11 @@ from typing import Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from onefold._base.arrays import Array, Mask
+from onefold._base.arrays import Array, Floats, Mask, sizes_of
+from onefold.exceptions import InvalidInputError
 from onefold.models.folding import Folding
 from onefold.models.hull import Hull, squared_length
 from onefold.models.pool import BLOCK_BYTES, CACHED_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
-
-__all__ = ["Layer", "LayeredStack", "View"]
 
 
 class Layer(Protocol):
@@ -137,3 +136,29 @@ class LayeredStack(Generic[SomeLayer]):
         image2 = lengths2 + 2.0 * along + hull.mean_norm2[:, None]
         products += view.products + along
         return Folding.with_angle(distance2, np.maximum(image2, 0.0), view.query2, products)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What S machines are fitted again from: what a compact file holds of a stack."""
+
+    centred: Array  # (S, N, p) samples minus their mean
+    mean: Array  # (S, p)
+    lambdas: Floats  # regularisation of every layer
+
+    def __post_init__(self) -> None:
+        """Refuse samples without rows or features, which take no byte and much work."""
+        sizes = sizes_of(self, centred="SNp", mean="Sp")
+        fitting = min(sizes.values()) >= 1 and self.centred.dtype == self.mean.dtype
+        if not fitting or (self.lambdas < 0.0).any():
+            raise InvalidInputError("the samples of a machine are not those of one")
+
+    @property
+    def n_machines(self) -> int:
+        """Number of machines in the stack."""
+        return len(self.mean)
+
+    @property
+    def centres(self) -> Array:
+        """Mean of each machine's samples, (S, p)."""
+        return self.mean

@@ -17,14 +17,15 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import scipy.linalg
 
-from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
+from onefold._base.arrays import Array, Index, Mask, sizes_of
 from onefold._base.lapack import cholesky, eigenvectors, product, symmetric_product, triangular_solve
 from onefold._base.validation import Entry, Flag, Number, Whole
+from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import FarApart, candidates, clusters, means
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, Regression, WideAutoencoder
 from onefold.models.folding import ScaleOption
-from onefold.models.hull import Hull, build_hull, centre, hull_from_state, hull_state
-from onefold.models.layers import LayeredStack
+from onefold.models.hull import Hull, build_hull, centre
+from onefold.models.layers import LayeredStack, Samples
 from onefold.models.pool import Stack
 
 __all__ = ["DeepMembershipAutoencoder", "MembershipMapping", "WideMembershipAutoencoder"]
@@ -49,6 +50,13 @@ class Inputs:
     inverse_range: Array  # (n,) square roots of w (001 eq. 53); zero for an input that does not vary
     inducing: Array  # (M, n) shifted and in ranges
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        sizes = sizes_of(self, shift="n", inverse_range="n", inducing="Mn")
+        exact = all(array.dtype == np.float64 for array in vars(self).values())
+        if sizes["M"] < 1 or not exact or (self.inverse_range < 0.0).any():
+            raise InvalidInputError("the inducing points are not those of a fitted mapping")
+
     def kernel(self, x: Array) -> Array:
         """Kernel values k1 between inputs (N, n) and inducing points, (N, M) (001 eq. 17, 22)."""
         rows = (x.astype(np.float64, copy=False) - self.shift) * self.inverse_range
@@ -71,6 +79,13 @@ class Mapping:
     ridge: float  # tau1 + 1 / (sigma^2 beta)
     tau: float  # 001 eq. 54 at sigma^2 = 1
     variance: float  # of the outputs as they are seen, averaged (001 eq. 56)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no fitted mapping has, as those of a foreign file."""
+        fitting = self.weights.ndim == 2 and self.weights.dtype == np.float64
+        fitting = fitting and len(self.weights) == len(self.inputs.inducing)
+        if not fitting or not min(self.ridge, self.tau, self.variance) >= 0.0:
+            raise InvalidInputError("the weights are not those of a fitted mapping")
 
     @property
     def sigma2(self) -> float:
@@ -434,7 +449,36 @@ class MappingLayer:
         return np.ascontiguousarray(images[None], dtype=points.dtype)
 
 
-MappingStack = LayeredStack[MappingLayer]
+@dataclass(frozen=True)
+class MappingStack(LayeredStack[MappingLayer]):
+    """One machine of membership-mappings."""
+
+    layers: tuple[MappingLayer, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse layers that are not those of this hull, as in a foreign file."""
+        n_machines, n_rows, rank = self.hull.points.shape
+        for layer in self.layers:
+            n_inputs = layer.mapping.inputs.inducing.shape[1]
+            sizes = sizes_of(layer, axes="rn", offset="r") | sizes_of(layer.mapping, weights="MR")
+            fitting = (sizes["r"], sizes["R"], sizes["n"]) == (rank, rank, n_inputs)
+            if not fitting or not 0 <= n_rows - layer.n_samples <= 1 or n_machines != 1:
+                raise InvalidInputError("the layers of a machine do not fit its hull")
+
+
+@dataclass(frozen=True)
+class MappingSamples(Samples):
+    """What one machine is fitted again from, with the inducing points of every layer."""
+
+    inputs: tuple[Inputs, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse layers that are not those of these samples, as in a foreign file."""
+        super().__post_init__()
+        most = max((len(part.inducing) for part in self.inputs), default=0)
+        fitting = self.lambdas.shape == (len(self.inputs), 3) and len(self.mean) == 1
+        if not fitting or not 1 <= most <= self.centred.shape[1]:
+            raise InvalidInputError("the layers of a machine do not fit its samples")
 
 
 def fit_stack(
@@ -456,12 +500,13 @@ def _fit(frame: Frame, n_layers: int, at_most: int, factor: float) -> MappingSta
         mapping, kernel, clusters = fit_mapping(x, targets, at_most, clusters)
         at_most = len(mapping.inputs.inducing)  # 001 eq. 62
         layers.append(_layer(frame, depth, mapping))
-    return LayeredStack(frame.hull, tuple(layers))
+    return MappingStack(frame.hull, tuple(layers))
 
 
 def _layer(frame: Frame, depth: int, mapping: Mapping) -> MappingLayer:
     complete = replace(mapping, weights=frame.expand(mapping.weights))
-    return MappingLayer(complete, frame.axes(depth), frame.offset, len(frame.points))
+    # Rows first in memory, as they are after loading: products of other orders have other last digits.
+    return MappingLayer(complete, np.ascontiguousarray(frame.axes(depth)), frame.offset, len(frame.points))
 
 
 def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Array | None) -> Array:
@@ -475,77 +520,27 @@ def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Arr
     return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
 
 
-def stack_state(stack: MappingStack, compact: bool) -> Arrays:
-    """What answering needs; if compact without weights, which are solved for again when loading."""
+def samples_of(stack: MappingStack) -> MappingSamples:
+    """What a machine is fitted again from: weights are solved for when it is loaded."""
     mappings = [layer.mapping for layer in stack.layers]
-    parts, n_samples = [mapping.inputs for mapping in mappings], stack.layers[0].n_samples
-    state = {
-        "lambdas": np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings]),
-        "shapes": np.array([part.inducing.shape for part in parts], dtype=np.int64),
-        "inducing": np.concatenate([part.inducing.ravel() for part in parts]),
-        "shift": np.concatenate([part.shift for part in parts]),
-        "inverse_range": np.concatenate([part.inverse_range for part in parts]),
-    }
-    if compact:
-        return {"centred": stack.hull.centred[:, :n_samples], "mean": stack.hull.mean, **state}
-    weights = np.concatenate([mapping.weights.ravel() for mapping in mappings])
-    return {**hull_state(stack.hull), **state, "weights": weights, "n_samples": np.array([n_samples])}
+    lambdas = np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings])
+    centred = stack.hull.centred[:, : stack.layers[0].n_samples]
+    return MappingSamples(centred, stack.hull.mean, lambdas, tuple(mapping.inputs for mapping in mappings))
 
 
-def stack_from_state(state: Arrays, n_components: int, n_layers: int, centred: bool) -> MappingStack:
-    """The machine that :func:`stack_state` described; a ValueError if no fitted one has such arrays."""
-    if "weights" not in state:
-        frame = build_frame(state["centred"], state["mean"], n_components, centred)
-        return _rebuild(frame, _inputs_from(state, n_layers, len(frame.points)), state["lambdas"])
-    hull, (n_samples,), rank = hull_from_state(state), state["n_samples"].tolist(), state["encoder"].shape[1]
-    if len(hull.mean) != 1 or not 0 <= hull.centred.shape[1] - n_samples <= 1:
-        raise ValueError("the samples do not fit the parameters")
-    inputs, weights = _inputs_from(state, n_layers, n_samples), state["weights"]
-    ends = np.cumsum([len(part.inducing) * rank for part in inputs])
-    if weights.shape != (ends[-1],) or weights.dtype != np.float64 or hull.encoder.shape[2] > n_components:
-        raise ValueError("the weights do not fit the inducing points")
-    directions, offset = _directions(hull), _offset(hull, centred)
-    layers = []
-    for depth, (part, flat) in enumerate(zip(inputs, np.split(weights, ends[:-1]), strict=True)):
-        mapping = Mapping(part, flat.reshape(-1, rank), *state["lambdas"][depth].tolist())
-        axes = _leading(directions, depth)
-        if axes.shape[1] != len(part.shift) or not np.isfinite(axes).all():
-            raise ValueError("the inputs do not fit the encoder")
-        layers.append(MappingLayer(mapping, axes, offset, n_samples))
-    return LayeredStack(hull, tuple(layers))
-
-
-def _inputs_from(state: Arrays, n_layers: int, n_samples: int) -> list[Inputs]:
-    """The inputs of every layer; no arrays but those of a fitted machine are taken."""
-    shapes, found = state["shapes"], [state[name] for name in ("shift", "inverse_range", "inducing")]
-    if shapes.shape != (n_layers, 2) or shapes.dtype.kind != "i" or state["lambdas"].shape != (n_layers, 3):
-        raise ValueError("the layers do not fit the parameters")
-    if shapes[:, 0].min() < 1 or shapes[:, 0].max() > n_samples or shapes[:, 1].min() < 0:
-        raise ValueError("there are more inducing points than samples")
-    ends = [np.cumsum(sizes) for sizes in (shapes[:, 1], shapes[:, 1], shapes.prod(axis=1))]
-    if any(a.shape != (e[-1],) or a.dtype != np.float64 for a, e in zip(found, ends, strict=True)):
-        raise ValueError("the inducing points do not have the size they claim")
-    if (found[1] < 0.0).any():
-        raise ValueError("a range is negative")
-    split = (np.split(array, end[:-1]) for array, end in zip(found, ends, strict=True))
-    return [
-        Inputs(shift, inverse, flat.reshape(shape))
-        for shift, inverse, flat, shape in zip(*split, shapes, strict=True)
-    ]
-
-
-def _rebuild(frame: Frame, inputs: list[Inputs], lambdas: Floats) -> MappingStack:
+def fit_again(samples: MappingSamples, n_components: int, centred: bool) -> MappingStack:
     """The machine with these inducing points and regularisations, its weights solved for again."""
-    if len(frame.hull.mean) != 1:
-        raise ValueError("the layers do not fit the parameters")
+    frame = build_frame(samples.centred, samples.mean, n_components, centred)
     targets = Targets.of(frame.targets, frame.hull.mean.shape[1])
     layers: list[MappingLayer] = []
     kernel = None
-    for depth, part in enumerate(inputs):
+    for depth, (part, numbers) in enumerate(zip(samples.inputs, samples.lambdas.tolist(), strict=True)):
         x = _encodings(frame, depth, layers, kernel)
-        mapping, kernel = solve_mapping(part, x, targets, *lambdas[depth].tolist())
+        if x.shape[1] != len(part.shift):
+            raise InvalidInputError("the inputs do not fit the encoder")
+        mapping, kernel = solve_mapping(part, x, targets, *numbers)
         layers.append(_layer(frame, depth, mapping))
-    return LayeredStack(frame.hull, tuple(layers))
+    return MappingStack(frame.hull, tuple(layers))
 
 
 # --- estimators ----------------------------------------------------------------------------------------
@@ -570,6 +565,7 @@ class _MembershipFamily(LayeredAutoencoder):
     max_inducing: int
     centred: bool
     constraints: ClassVar[dict[str, Entry]] = CONSTRAINTS
+    stack_types = MappingStack, MappingSamples
     scale_matters = False  # the regularisation is between tau and 2 tau whatever the scale
 
     @property
@@ -580,11 +576,11 @@ class _MembershipFamily(LayeredAutoencoder):
         at_most = inducing_limit(samples.shape[1], self.inducing_ratio, self.max_inducing)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, factor, bool(self.centred))
 
-    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
-        return stack_state(cast(MappingStack, stack), compact)
+    def _samples_of(self, stack: Stack) -> MappingSamples:
+        return samples_of(cast(MappingStack, stack))
 
-    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return stack_from_state(state, self.n_components, self.n_layers, bool(self.centred))
+    def _fit_again(self, samples: MappingSamples, factor: float) -> Stack:
+        return fit_again(samples, self.n_components, bool(self.centred))
 
 
 class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
@@ -847,7 +843,6 @@ class MembershipMapping(Regression):
     """
 
     constraints = CONSTRAINTS
-    _not_negative = ("inverse_range",)
 
     def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500, centred: bool = True) -> None:
         self.inducing_ratio = inducing_ratio
@@ -878,22 +873,9 @@ class MembershipMapping(Regression):
     def _deviations(self, rows: Array) -> Array:
         return self.mapping_.outputs(rows)
 
-    def _state(self) -> tuple[Arrays, list[float]]:
-        mapping = self.mapping_
-        arrays = {**vars(mapping.inputs), "weights": mapping.weights}
-        return arrays, [mapping.ridge, mapping.tau, mapping.variance]
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept."""
+        return super()._kept() | {"mapping_": Mapping}
 
-    def _shapes(self, state: Arrays, n_features: int) -> dict[str, tuple[int, ...]]:
-        n_inducing, n_outputs = state["weights"].shape
-        return {
-            "inducing": (n_inducing, n_features),
-            "shift": (n_features,),
-            "inverse_range": (n_features,),
-            "weights": (n_inducing, n_outputs),
-            "mean": (n_outputs,),
-            "numbers": (5,),
-        }
-
-    def _restore(self, state: Arrays, numbers: list[float]) -> None:
-        inputs = Inputs(state["shift"], state["inverse_range"], state["inducing"])
-        self.mapping_ = Mapping(inputs, state["weights"], *numbers)
+    def _fits(self, n_features: int, n_outputs: int) -> bool:
+        return self.mapping_.weights.shape[1] == n_outputs and len(self.mapping_.inputs.shift) == n_features

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, make_dataclass
+from functools import cache, cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,22 +18,11 @@ import numpy as np
 
 from onefold._base.arrays import Array, Index, Mask
 from onefold._base.parallel import one_blas_thread, run_parallel, run_spread, worker_count
+from onefold.exceptions import InvalidInputError
 from onefold.models.folding import WITHOUT_ANGLES, Folding, check_measure
 
 if TYPE_CHECKING:
     from onefold.models.few import GatheredMachines
-
-__all__ = [
-    "BLOCK_BYTES",
-    "CACHED_BYTES",
-    "PRODUCT_WIDTH",
-    "SMALLEST_BLOCK",
-    "Pool",
-    "Stack",
-    "StackMemory",
-    "fit_pool",
-    "row_blocks",
-]
 
 # Working memory of one worker thread while it folds a block of rows. Prediction allocates this much per
 # thread and the (rows, groups) result, however many rows there are.
@@ -205,6 +194,25 @@ class Pool:
         ]
         return [machine for _, machine in sorted(found, key=lambda pair: pair[0])]
 
+    def check(self, n_features: int) -> None:
+        """Refuse machines of other features or groups than those claimed, as in a foreign file."""
+        sizes = [stack.n_machines for stack in self.stacks]
+        shapes = [[(size,) for size in sizes], [(size, n_features) for size in sizes]]
+        numbers = [[array.shape for array in arrays] for arrays in (self.owners, self.positions)]
+        if (
+            not sizes
+            or numbers != [shapes[0]] * 2
+            or [each.centres.shape for each in self.stacks] != shapes[1]
+        ):
+            raise InvalidInputError("the arrays do not fit each other")
+        owners = np.unique(np.concatenate(self.owners))
+        ascending = all((np.diff(each) >= 0).all() for each in self.owners)
+        one_type = len({each.centres.dtype for each in self.stacks}) == 1
+        owned = ascending and len(owners) == self.n_groups == owners[-1] + 1 and owners[0] == 0
+        layered = all(getattr(each, "layers", True) for each in self.stacks)
+        if not (owned and one_type and layered and self.unit > 0.0 and self.factor > 0.0):
+            raise InvalidInputError("the groups of machines are not those of a fitted model")
+
     @property
     def dtype(self) -> np.dtype:
         """The precision the machines were fitted in."""
@@ -278,6 +286,12 @@ class Pool:
 
     def _blocks(self, n_rows: int) -> list[slice]:
         return row_blocks(n_rows, min(stack.rows_at_once for stack in self.stacks))
+
+
+@cache
+def pool_type(stack: type) -> type[Pool]:
+    """A pool of stacks of one type, as a file is read."""
+    return make_dataclass("Pool", [("stacks", tuple[stack, ...])], bases=(Pool,), frozen=True)  # type: ignore[valid-type]
 
 
 def row_blocks(n_rows: int, fitting: int) -> list[slice]:

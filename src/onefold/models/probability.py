@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onefold._base.arrays import Array, Arrays, Floats, Index, Integers
+from onefold._base.arrays import Array, Floats, Index, Integers, sizes_of
 from onefold._base.parallel import one_blas_thread
+from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.models.compose import Autoencoder
@@ -53,8 +54,10 @@ class Beliefs:
         Factor t of the exponent.
     unit : float
         Root mean square of the right class's measure of rows left out.
-    confusion : ndarray of int of shape (C, C)
-        Rows left out by class and predicted class.
+    n_classes : int
+        C, number of classes.
+    counts : ndarray of int of shape (n, 3)
+        Class, predicted class, and rows left out of both; of many classes only where there are some.
 
     See Also
     --------
@@ -64,7 +67,7 @@ class Beliefs:
     --------
     >>> import numpy as np
     >>> from onefold.models.probability import Beliefs
-    >>> sure = Beliefs(1, 2.0, 1.0, np.array([[50, 0], [0, 50]]))
+    >>> sure = Beliefs.of(1, 2.0, 1.0, np.array([[50, 0], [0, 50]]))
     >>> sure.probabilities(np.array([[0.5, 2.0], [1.0, 1.0]])).round(2).tolist()
     [[0.95, 0.05], [0.5, 0.5]]
     """
@@ -72,7 +75,49 @@ class Beliefs:
     power: int
     sharpness: float
     unit: float
-    confusion: Integers
+    n_classes: int
+    counts: Integers
+
+    def __post_init__(self) -> None:
+        """Refuse what no calibration gives, as in a foreign file."""
+        sizes_of(self, counts="n3")
+        most = max(self.counts[:, :2].max(initial=0) - self.n_classes + 1, self.counts.max(initial=0) - 2**40)
+        positive = self.power in POWERS and min(self.sharpness, self.unit) > 0.0
+        if self.counts.min(initial=0) < 0 or most > 0 or not positive:
+            raise InvalidInputError("the counts of a calibration are not those of one")
+
+    @classmethod
+    def of(cls, power: int, sharpness: float, unit: float, confusion: Integers) -> Beliefs:
+        """Make it of a matrix of counts.
+
+        Parameters
+        ----------
+        power : int
+            Power of the measure.
+        sharpness : float
+            Factor of the exponent.
+        unit : float
+            Unit of the measure.
+        confusion : ndarray of int of shape (C, C)
+            Rows left out by class and predicted class.
+
+        Returns
+        -------
+        Beliefs
+            What makes probabilities of measures.
+        """
+        # The size of a file must not tell which counts are zero; of many classes nearly all are.
+        few = len(confusion) <= MOST_DENSE
+        places = np.argwhere(np.ones_like(confusion) if few else confusion)
+        counts = np.column_stack([places, confusion[tuple(places.T)]])
+        return cls(power, sharpness, unit, len(confusion), counts)
+
+    @property
+    def confusion(self) -> Integers:
+        """Rows left out by class and predicted class, (C, C)."""
+        found = np.zeros((self.n_classes, self.n_classes), dtype=np.int64)
+        found[self.counts[:, 0], self.counts[:, 1]] = self.counts[:, 2]
+        return found
 
     def probabilities(self, measures: Array) -> Floats:
         """Return the probability of each class, larger for smaller measures; rows add up to one.
@@ -89,53 +134,13 @@ class Beliefs:
         """
         found = softmax(self.sharpness * _scores(measures, self.power, self.unit))
         # That no row was answered wrongly does not make the next one sure (Laplace's rule of succession).
-        doubt = 1.0 / (self.confusion.sum() + 2.0)
+        doubt = 1.0 / (self.counts[:, 2].sum() + 2.0)
         return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
 
     @property
     def performance(self) -> dict[str, Any]:
         """How rows left out were answered: see :class:`onefold.models.ClassModels`."""
         return performance(self.confusion)
-
-    def state(self) -> Arrays:
-        """Return the arrays that make it again.
-
-        Returns
-        -------
-        dict of str to ndarray
-            Three numbers and the counts, of many classes those that are not zero.
-        """
-        # The size of a file must not tell which counts are zero; of many classes nearly all are.
-        few = len(self.confusion) <= MOST_DENSE
-        places = np.argwhere(np.ones_like(self.confusion) if few else self.confusion)
-        counts = np.column_stack([places, self.confusion[tuple(places.T)]])
-        return {"numbers": np.array([self.power, self.sharpness, self.unit]), "counts": counts}
-
-    @classmethod
-    def from_state(cls, state: Arrays, n_classes: int) -> Beliefs:
-        """Make it of the arrays that :meth:`state` returned.
-
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            The arrays.
-        n_classes : int
-            C, number of classes.
-
-        Returns
-        -------
-        Beliefs
-            As it was.
-        """
-        power, sharpness, unit = (float(number) for number in state["numbers"])
-        counts = state["counts"]
-        if power not in POWERS or not 0.0 < sharpness < np.inf or not 0.0 < unit < np.inf:
-            raise ValueError("the numbers of a calibration are not those of one")
-        if counts.dtype.kind not in "iu" or counts.ndim != 2 or counts.shape[1] != 3 or (counts < 0).any():
-            raise ValueError("the counts of a calibration are not those of one")
-        confusion = np.zeros((n_classes, n_classes), dtype=np.int64)
-        confusion[counts[:, 0], counts[:, 1]] = counts[:, 2]
-        return cls(int(power), sharpness, unit, confusion)
 
 
 def performance(confusion: Integers) -> dict[str, Any]:
@@ -182,7 +187,7 @@ def calibrated(measures: Array, codes: Index) -> Beliefs:
     """
     n_rows, n_classes = measures.shape
     if not n_rows:  # nothing could be left out: a guess that is half doubt
-        return Beliefs(0, 1.0, 1.0, np.zeros((n_classes, n_classes), dtype=np.int64))
+        return Beliefs.of(0, 1.0, 1.0, np.zeros((n_classes, n_classes), dtype=np.int64))
     places = np.arange(n_rows)
     confusion = np.zeros((n_classes, n_classes), dtype=np.int64)
     np.add.at(confusion, (codes, measures.argmin(axis=1)), 1)
@@ -203,7 +208,7 @@ def calibrated(measures: Array, codes: Index) -> Beliefs:
         for step in (0.25, 0.125):
             best = min((best * 2.0**-step, best, best * 2.0**step), key=loss)
     power, sharpness = min(tried, key=lambda pair: tried[pair])
-    return Beliefs(power, float(sharpness), unit, confusion)
+    return Beliefs.of(power, float(sharpness), unit, confusion)
 
 
 def _root_mean_square(values: Floats) -> float:

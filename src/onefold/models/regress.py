@@ -11,14 +11,15 @@ pairs (x, y) would choose rows by their output, which draws every local regressi
 """
 
 import math
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Floats, Index
+from onefold._base.arrays import Array, Floats, Index, sizes_of
+from onefold._base.stored import Stored
 from onefold._base.validation import (
     Entry,
     Number,
@@ -45,7 +46,7 @@ MOST_HELD_OUT, MOST_COMPARED = 1000, 4000  # rows on which settings are compared
 SEED = 20260118  # public: which rows are held out, and where clusters start
 
 
-class FoldingRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Space-folding regression: local outputs of clusters, mixed by how near their machines find a row.
 
     Parameters
@@ -291,61 +292,35 @@ class FoldingRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     # --- files ----------------------------------------------------------------------------------------------
 
-    def state(self) -> Arrays:
-        """Return arrays from which :meth:`restore` makes the same model, together with its machines.
-
-        Returns
-        -------
-        dict of str to ndarray
-            What was learned besides the machines.
-        """
-        check_is_fitted(self, "machines_")
-        return {
-            "weights": self.weights_,
-            "offsets": self.offsets_,
-            "ranges": self._ranges,
-            "residuals": self.residuals_,
-            "location": self.preparation_.location,
-            "scale": self.preparation_.scale,
-            "numbers": np.array([self.power_, self.n_nearest_, PARTITIONS.index(self.partition_)]),
-            "one_output": np.array([self._one_output]),
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept."""
+        return super()._kept() | {
+            "machines_": FoldingClassifier,
+            "preparation_": Preparation,
+            **dict.fromkeys(("weights_", "offsets_", "_ranges", "residuals_"), Floats),
+            "power_": float,
+            "n_nearest_": int,
+            "partition_": str,
+            "_one_output": bool,
         }
 
-    def restore(self, state: Arrays, machines: FoldingClassifier, n_features: int) -> None:
-        """Become the model that :meth:`state` described.
-
-        Parameters
-        ----------
-        state : dict of str to ndarray
-            What :meth:`state` returned.
-        machines : FoldingClassifier
-            The machines of the clusters.
-        n_features : int
-            Number of inputs.
-
-        Raises
-        ------
-        ValueError
-            If no fitted model could have these arrays.
-        """
-        check_parameters(self, self.constraints)
-        n_found, n_outputs, width = state["weights"].shape
-        numbers, flag = state["numbers"], state["one_output"]
-        shapes = {"offsets": (n_found, n_outputs), "ranges": (2, n_outputs), "numbers": (3,)}
-        shapes |= {"location": (n_features,), "scale": (n_features,)}
-        if width != n_features or any(state[name].shape != shape for name, shape in shapes.items()):
-            raise ValueError("the arrays do not fit each other")
-        if state["residuals"].ndim != 2 or len(machines.classes_) != n_found or flag.dtype != np.bool_:
-            raise ValueError("the arrays do not fit each other")
-        if not all(np.isfinite(state[name]).all() for name in (*shapes, "weights", "residuals")):
-            raise ValueError("the numbers are not those of a fitted model")
-        if not (numbers[0] > 0 and numbers[1] >= 1 and numbers[2] in (0, 1)) or flag.shape != (1,):
-            raise ValueError("the numbers are not those of a fitted model")
-        self.weights_, self.offsets_, self._ranges = state["weights"], state["offsets"], state["ranges"]
-        self.residuals_, self._one_output = state["residuals"], bool(flag[0])
-        self.preparation_ = Preparation(state["location"], state["scale"])
-        self.power_, self.n_nearest_ = float(numbers[0]), int(numbers[1])
-        self.partition_, self.machines_ = PARTITIONS[int(numbers[2])], machines
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted; what does not fit together is refused."""
+        super()._take_over(values)
+        sizes = sizes_of(self, weights_="cop", offsets_="co", _ranges="2o", residuals_="hO")
+        known = {"c": len(self.machines_.classes_), "p": self.n_features_in_}
+        fitting = known.items() <= sizes.items() and self.machines_.n_features_in_ == sizes["p"]
+        n_outputs = sizes["o"]
+        fitting = fitting and len(self.preparation_.scale) == sizes["p"]
+        fitting = fitting and (n_outputs == 1 or not self._one_output)
+        if not (
+            fitting
+            and self.power_ > 0
+            and self.n_nearest_ >= 1
+            and n_outputs
+            and self.partition_ in PARTITIONS
+        ):
+            raise InvalidInputError("the numbers are not those of a fitted model")
 
 
 def _divided(rows: Floats, targets: Floats, kind: str, n_clusters: int) -> Index:

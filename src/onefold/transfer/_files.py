@@ -112,9 +112,17 @@ class Parts:
         axes = self.array(f"{name}/axes", None, None)
         return Projection(self.array(f"{name}/mean", len(axes)), axes)
 
+    def add_model(self, name: str, model: Any, compact: bool) -> None:
+        """Add a model that this one contains."""
+        self.arrays[f"{name}/model"] = np.frombuffer(io.to_bytes(model, compact=compact), dtype=np.uint8)
+
+    def model(self, name: str) -> Any:
+        """Return a model that this one contains."""
+        return io.from_bytes(self.arrays[f"{name}/model"].tobytes())
+
     def classifier(self, name: str) -> AutoencoderClassifier:
         """Return a classifier by autoencoders."""
-        classifier = io.from_parts(*self.inner(name))
+        classifier = self.model(name)
         if not isinstance(classifier, AutoencoderClassifier):
             raise FileFormatError(MISFIT)
         return classifier
@@ -138,7 +146,7 @@ def parts_of_source(source: "PrivateSource", compact: bool = False) -> tuple[Abo
     elif isinstance(described, RowDescription):
         parts.arrays.update({name: getattr(described, name) for name in ROW_ARRAYS})
         parts.arrays["rest"] = np.array([described.rest])
-        parts.add("classifier", *io.to_parts(described.classifier, compact))
+        parts.add_model("classifier", described.classifier, compact)
     return parts.about, parts.arrays
 
 
@@ -348,10 +356,10 @@ def _default_from(parts: Parts, ways: tuple[Way, ...], n_classes: int) -> Defaul
 
 
 def _add_documented(parts: Parts, strategy: Documented, compact: bool) -> None:
-    parts.add("classifier", *io.to_parts(strategy.target, compact))
+    parts.add_model("classifier", strategy.target, compact)
     parts.arrays["codes"] = strategy.target_codes.astype(np.float64)
     if strategy.mapping is not None:
-        parts.add("mapping", *io.to_parts(strategy.mapping, compact))
+        parts.add_model("mapping", strategy.mapping, compact)
     if strategy.way.matrix is not None:
         parts.arrays["matrix"] = strategy.way.matrix
     parts.about["flags"] = {"mapping": strategy.mapping is not None}
@@ -363,7 +371,7 @@ def _documented_from(parts: Parts, way: Way, n_classes: int, width: int) -> Docu
             raise FileFormatError(MISFIT)
         way = replace(way, matrix=parts.array("matrix", way.source.n_encoded_, width))
     target, codes = parts.classifier("classifier"), parts.positions("codes", n_classes)
-    mapping = io.from_parts(*parts.inner("mapping")) if parts.about["flags"]["mapping"] else None
+    mapping = parts.model("mapping") if parts.about["flags"]["mapping"] else None
     fits = len(codes) == len(target.classes_)
     if mapping is not None:
         fits = fits and isinstance(mapping, MembershipMapping)
@@ -379,7 +387,7 @@ def _documented_from(parts: Parts, way: Way, n_classes: int, width: int) -> Docu
 def _add_model(parts: Parts, name: str, model: TargetModel, compact: bool) -> None:
     """Add an expert under a name."""
     if isinstance(model, AutoencoderModel):
-        parts.add(f"{name}/classifier", *io.to_parts(model.classifier, compact))
+        parts.add_model(f"{name}/classifier", model.classifier, compact)
         parts.add_arrays(name, present=model.present)
     elif isinstance(model, GaussianModel):
         parts.add_arrays(name, present=model.present, **vars(model.projection), **vars(model.mixture))
@@ -408,7 +416,7 @@ def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) ->
         weights = parts.array(f"{name}/weights", None, n_classes)
         mean, offset = parts.array(f"{name}/mean", len(weights)), parts.array(f"{name}/offset", n_classes)
         return LinearModel(mean, weights, offset, present)
-    if f"{name}/classifier" in parts.about:
+    if f"{name}/classifier/model" in parts.arrays:
         classifier = parts.classifier(f"{name}/classifier")
         if len(classifier.classes_) != len(present):
             raise FileFormatError(MISFIT)

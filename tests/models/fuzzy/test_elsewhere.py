@@ -7,9 +7,9 @@ from onefold import AutoencoderClassifier, DeepFuzzyAutoencoder, DeepFuzzyModel,
 from onefold.exceptions import DataScaleWarning, FileFormatError, InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import LocalModel
-from onefold.models.fuzzy.core import rebuild_stack
 from onefold.privacy import OptimalNoise
 from onefold.privacy.guarantee import SEEDED
+from reference.forging import forged, with_array
 
 
 @pytest.fixture
@@ -66,21 +66,29 @@ def test_fuzzy_measure_decides_like_the_distance(labelled) -> None:
 
 def test_forged_rules_are_refused(rng: np.random.Generator) -> None:
     model = DeepFuzzyAutoencoder(3, 2).fit(rng.normal(size=(20, 4)))
-    state = model.stack_state(model.pool_.stacks[0])
-    forged = [
-        {"sets": state["sets"][:, :2]},
-        {"sets": state["sets"][:0], "consequents": state["consequents"][:, :0]},
-        {"consequents": state["consequents"][:, :, :2]},
-        {"consequents": state["consequents"][:0], "lambdas": np.zeros(0), "radii": np.zeros(0)},
-        {"radii": -np.ones_like(state["radii"])},
-        {"widths": -state["widths"]},
-        {"mean": state["mean"][None]},
-    ]
-    for change in forged:
-        with pytest.raises(ValueError, match=r"rules|width|unpack"):
-            rebuild_stack(state | change, 3, 2)
-    with pytest.raises(ValueError, match="parameters"):
-        rebuild_stack(state, 2, 2)
+    content = io.to_bytes(model)
+    forgeries = {
+        "sets/centres": (lambda a: a[:, :2], lambda a: a[:0]),
+        "consequents": (lambda a: a[:, :2], lambda a: a[:0], np.ravel),
+        "widths": (lambda a: -a, lambda a: a[:-1]),
+        "/mean": (lambda a: a[None], lambda a: a[:-1]),
+        "encoder": (lambda a: a[:, :-1],),
+    }
+    for name, changes in forgeries.items():
+        for change in changes:
+            with pytest.raises(FileFormatError, match=r"rules|sets|width|arrays|layer|fit"):
+                io.from_bytes(with_array(content, name, change))
+
+    def with_layers(change):
+        def changed(header, arrays):
+            layers = header["fields"]["model"]["fitted"]["pool_"]["stacks"][0]["layers"]
+            change(layers)
+
+        return forged(content, changed)
+
+    for change in (lambda layers: layers[0].update(radius=-1.0), lambda layers: layers.clear()):
+        with pytest.raises(FileFormatError):
+            io.from_bytes(with_layers(change))
     damaged = io.to_bytes(model).replace(b"consequents", b"consequentz")
     with pytest.raises(FileFormatError):
         io.from_bytes(damaged)

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from onefold._base.arrays import Array, Arrays
+from onefold._base.arrays import Array, sizes_of
 from onefold._base.lapack import eigenvectors, leading_eigenvectors, product, symmetric_product
+from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import candidates, centroids, far_apart
 from onefold.models.folding import Folding
 from onefold.models.pool import BLOCK_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
@@ -143,6 +144,12 @@ class Sets:
     widths: Array  # (n,) W is their inverse square; zero for an input that does not count
     centres: Array  # (M, n) shifted and in widths
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        sizes = sizes_of(self, shift="n", widths="n", centres="Mn")
+        if sizes["M"] < 1 or (self.widths < 0.0).any():
+            raise InvalidInputError("the fuzzy sets are not those of a fitted model")
+
     @property
     def inverse_widths(self) -> Array:
         """One over the widths, zero for an input that does not count, (n,)."""
@@ -189,6 +196,11 @@ class RuleLayer:
     consequents: Array  # (M, p) as deviations from the mean of the outputs
     precision: float  # expected, of the outputs as they are seen
     radius: float  # no output for a sample is farther from the mean
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that no fitted layer has, as those of a foreign file."""
+        if self.consequents.ndim != 2 or not min(self.precision, self.radius) >= 0.0:
+            raise InvalidInputError("the rules are not those of a fitted layer")
 
     def outputs(self, shares: Array) -> Array:
         """Outputs for shares (N, M), as deviations from the mean, none longer than the radius.
@@ -275,6 +287,13 @@ class FuzzyStack:
     encoder: Array  # (p, n) V of 003 eq. 2.148
     sets: Sets  # over encodings of deviations from the mean
     layers: tuple[RuleLayer, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other, as those of a foreign file."""
+        n_rules, n_used = self.sets.centres.shape
+        fitting = sizes_of(self, mean="p", encoder="pn")["n"] == n_used
+        if not fitting or {each.consequents.shape for each in self.layers} != {(n_rules, *self.mean.shape)}:
+            raise InvalidInputError("the rules do not fit each other")
 
     @property
     def n_machines(self) -> int:
@@ -393,41 +412,3 @@ def leading_directions(rows: Array, n_components: int) -> tuple[Array, float]:
         kept = values > n_samples * np.finfo(np.float64).eps * max(float(values[0]), 0.0)
         vectors = np.where(kept, vectors / np.where(kept, lengths, 1.0), 0.0)
     return vectors, length
-
-
-def stack_state(stack: FuzzyStack) -> Arrays:
-    """Everything a machine consists of."""
-    return {
-        "mean": stack.mean,
-        "encoder": stack.encoder,
-        "shift": stack.sets.shift,
-        "widths": stack.sets.widths,
-        "sets": stack.sets.centres,
-        "consequents": np.stack([layer.consequents for layer in stack.layers]),
-        "lambdas": np.array([layer.precision for layer in stack.layers]),
-        "radii": np.array([layer.radius for layer in stack.layers]),
-    }
-
-
-def rebuild_stack(state: Arrays, n_components: int, n_layers: int) -> FuzzyStack:
-    """The machine that :func:`stack_state` described."""
-    mean, encoder, consequents = state["mean"], state["encoder"], state["consequents"]
-    sets = Sets(state["shift"], state["widths"], state["sets"])
-    (n_features,), n_used, n_kept, n_rules = mean.shape, encoder.shape[1], len(consequents), len(sets.centres)
-    expected = {
-        "encoder": (n_features, n_used),
-        "shift": (n_used,),
-        "widths": (n_used,),
-        "sets": (n_rules, n_used),
-        "consequents": (n_kept, n_rules, n_features),
-        "lambdas": (n_kept,),
-        "radii": (n_kept,),
-    }
-    if any(state[name].shape != shape for name, shape in expected.items()):
-        raise ValueError("the rules do not fit each other")
-    if not 1 <= n_kept <= n_layers or n_used > n_components or n_rules < 1:
-        raise ValueError("the rules do not fit the parameters")
-    if (sets.widths < 0.0).any() or (state["radii"] < 0.0).any():
-        raise ValueError("a width is negative")
-    layers = zip(consequents, state["lambdas"].tolist(), state["radii"].tolist(), strict=True)
-    return FuzzyStack(mean, encoder, sets, tuple(RuleLayer(*layer) for layer in layers))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Index
+from onefold._base.arrays import Array, Index
 from onefold._base.parallel import one_blas_thread
 from onefold._base.validation import Entry, Number, Whole, check_parameter
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, Regression, WideAutoencoder
@@ -27,8 +27,6 @@ from onefold.models.fuzzy.core import (
     leading_directions,
     make_sets,
     most_evident,
-    rebuild_stack,
-    stack_state,
 )
 from onefold.models.pool import Stack
 
@@ -278,12 +276,13 @@ def rule_limit(n_samples: int, ratio: float, at_most: int) -> int:
 
 
 class _FuzzyFamily(LayeredAutoencoder):
-    """What both share: how a machine is fitted, saved and restored; the fuzzy set it induces."""
+    """What both share: how a machine is fitted, and the fuzzy set it induces."""
 
     rule_ratio: float
     max_rules: int
     width: float
     constraints: ClassVar[dict[str, Entry]] = {**RULE_LIMITS, "width": Number(above=0)}
+    stack_types = FuzzyStack, None
 
     def membership(self, X: ArrayLike) -> Array:
         """Compute the membership of each row in the fuzzy set of the samples (003 eq. 2.162).
@@ -311,12 +310,6 @@ class _FuzzyFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         at_most = rule_limit(samples.shape[1], self.rule_ratio, self.max_rules)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, float(self.width), factor)
-
-    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
-        return stack_state(cast(FuzzyStack, stack))
-
-    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return rebuild_stack(state, self.n_components, self.n_layers)
 
 
 class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
@@ -694,7 +687,6 @@ class DeepFuzzyModel(Regression):
         "width": ("auto", "narrow", Number(above=0)),
         "scale": SCALES,
     }
-    _not_negative = ("widths", "lambdas", "radii")
 
     def __init__(
         self,
@@ -827,38 +819,18 @@ class DeepFuzzyModel(Regression):
             return 1.0 / spread if spread > 0.0 else 1.0
         return self._unit * (1.0 if self.scale is None else float(self.scale))
 
-    def _state(self) -> tuple[Arrays, list[float]]:
-        arrays = {
-            "shift": self._sets.shift,
-            "widths": self._sets.widths,
-            "sets": self._sets.centres,
-            "consequents": np.stack([layer.consequents for layer in self._layers]),
-            "lambdas": np.array(self.precisions_),
-            "radii": np.array([layer.radius for layer in self._layers]),
-        }
-        return arrays if self._encoder is None else {**arrays, "encoder": self._encoder}, [self.width_]
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept."""
+        rules = {"_sets": Sets, "_layers": list[RuleLayer], "_encoder": Array | None, "width_": float}
+        return super()._kept() | rules
 
-    def _shapes(self, state: Arrays, n_features: int) -> dict[str, tuple[int, ...]]:
-        n_layers, n_rules, n_outputs = state["consequents"].shape
-        if n_layers > self.n_layers:
-            raise ValueError("there are more layers than parameters allow")
-        return {
-            "shift": (n_features,),
-            "widths": (n_features,),
-            "sets": (n_rules, n_features),
-            "consequents": (n_layers, n_rules, n_outputs),
-            "lambdas": (n_layers,),
-            "radii": (n_layers,),
-            "mean": (n_outputs,),
-            "numbers": (3,),
-            **({"encoder": (n_outputs, n_features)} if "encoder" in state or n_layers > 1 else {}),
-        }
-
-    def _restore(self, state: Arrays, numbers: list[float]) -> None:
-        self._sets = Sets(state["shift"], state["widths"], state["sets"])
-        parts = state["consequents"], state["lambdas"].tolist(), state["radii"].tolist()
-        self._layers = [RuleLayer(*part) for part in zip(*parts, strict=True)]
-        self._encoder, (self.width_,) = state.get("encoder"), numbers
-        if not self.width_ > 0.0:
-            raise ValueError("a fuzzy set has no width")
+    def _fits(self, n_features: int, n_outputs: int) -> bool:
+        n_rules, n_inputs = self._sets.centres.shape
+        shapes = {layer.consequents.shape for layer in self._layers}
+        fitting = n_inputs == n_features and shapes == {(n_rules, n_outputs)} and self.width_ > 0.0
+        if self._encoder is None:
+            fitting = fitting and len(self._layers) == 1
+        else:
+            fitting = fitting and self._encoder.shape == (n_outputs, n_features)
         self._count()
+        return fitting

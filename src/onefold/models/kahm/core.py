@@ -16,18 +16,19 @@ steps inside [tau, 3/2 tau] are safe.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 import scipy.linalg
 from scipy.spatial.distance import cdist
 
-from onefold._base.arrays import Array, Arrays, Floats, Index, Mask
+from onefold._base.arrays import Array, Floats, Index, Mask, sizes_of
 from onefold._base.lapack import cholesky, cholesky_solve
+from onefold.exceptions import InvalidInputError
 from onefold.models.few import gather
-from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre, hull_from_state, hull_state
-from onefold.models.layers import LayeredStack
+from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre
+from onefold.models.layers import LayeredStack, Samples
 
 # --- the regularisation lambda* ------------------------------------------------------------------------
 
@@ -279,11 +280,16 @@ THIN, CACHED_VALUES = 34, 2**16
 class KernelLayer:
     """One layer of S machines: everything that turns encodings into an image."""
 
-    hull: Hull
+    hull: Hull = field(init=False, repr=False)  # that of the stack, which sets it
     depth: int  # layers before this one
     weights: Array  # (S, r + 2, N): A^-1 T, A^-1 1, and ones, so that one product gives all three
     lambdas: Floats  # (S, 2) lambda*, and the lambda the weights were solved with
     floor: Array  # (S,) 1 / (lambda + N): see ``_look_closer``
+
+    def on(self, hull: Hull) -> "KernelLayer":
+        """The layer itself, over its hull."""
+        object.__setattr__(self, "hull", hull)
+        return self
 
     @property
     def n_used(self) -> Index:
@@ -323,8 +329,7 @@ class KernelLayer:
     def select(self, index: int) -> "KernelLayer":
         """The layer of one machine, on the same memory."""
         one = slice(index, index + 1)
-        parts = self.weights[one], self.lambdas[one], self.floor[one]
-        layer = KernelLayer(self.hull.select(index), self.depth, *parts)
+        layer = KernelLayer(self.depth, self.weights[one], self.lambdas[one], self.floor[one])
         layer.__dict__["centres"] = self.centres[one]  # computed once for all machines
         return layer
 
@@ -392,10 +397,24 @@ class KernelLayer:
         return np.asarray(kernel)
 
 
+@dataclass(frozen=True)
 class MachineStack(LayeredStack[KernelLayer]):
     """S kernel machines, which can be asked side by side with those of other stacks."""
 
+    layers: tuple[KernelLayer, ...]
     gather = staticmethod(gather)
+
+    def __post_init__(self) -> None:
+        """Refuse layers that are not those of this hull, as in a foreign file."""
+        n_machines, n_samples, rank = self.hull.points.shape
+        for depth, layer in enumerate(self.layers):
+            sizes_of(layer.on(self.hull), weights="SwN", lambdas="S2", floor="S")
+            fitting = layer.weights.shape == (n_machines, rank + 2, n_samples) and layer.depth == depth
+            fitting = fitting and layer.weights.dtype == layer.floor.dtype == self.hull.mean.dtype
+            # No denominator may be zero.
+            fitting = fitting and layer.floor.min() > 0.0 and layer.floor.max() <= 1.0
+            if not fitting or (layer.weights[:, -1] != 1.0).any() or layer.lambdas.min() < 0.0:
+                raise InvalidInputError("the numbers are not those of a fitted machine")
 
 
 def fit_stack(
@@ -513,46 +532,14 @@ def _layer(hull: Hull, depth: int, ridge: KernelRidge) -> KernelLayer:
     weights[constant, :-2], weights[constant, -2] = 0.0, 1.0
     floor = (ridge.effective / (ridge.effective + n_samples)).astype(dtype)
     lambdas = np.column_stack([ridge.regularisation, ridge.solved])
-    layer = KernelLayer(hull, depth, weights, lambdas, floor)
+    layer = KernelLayer(depth, weights, lambdas, floor).on(hull)
     layer.centres  # noqa: B018  # while every machine has a worker of its own
     return layer
 
 
-def stack_state(stack: MachineStack, compact: bool) -> Arrays:
-    """What answering needs, without what follows from it by one product; samples and lambdas if compact."""
-    lambdas = np.stack([layer.lambdas for layer in stack.layers])
-    if compact:
-        return {"centred": stack.hull.centred, "mean": stack.hull.mean, "lambdas": lambdas}
-    return {
-        **hull_state(stack.hull),
-        "lambdas": lambdas,
-        "weights": np.stack([layer.weights for layer in stack.layers]),
-        "floor": np.stack([layer.floor for layer in stack.layers]),
-    }
-
-
-def stack_from_state(
-    state: Arrays, n_components: int, n_layers: int, factor: float, fixed: float | None = None
-) -> MachineStack:
-    """The stack that :func:`stack_state` described; a ValueError if no fitted one has such arrays."""
-    lambdas = state["lambdas"]
-    if "weights" not in state:
-        return rebuild_stack(state["centred"], state["mean"], n_components, n_layers, factor, fixed, lambdas)
-    hull, weights, floor = hull_from_state(state), state["weights"], state["floor"]
-    n_machines, n_samples, rank = hull.points.shape
-    depths = (min(n_layers, max(int(hull.n_encoded.max()), 1)), n_machines)
-    fitting = weights.shape == (*depths, rank + 2, n_samples) and lambdas.shape == (*depths, 2)
-    fitting = fitting and floor.shape == depths and hull.encoder.shape[2] <= n_components
-    if not fitting or not weights.dtype == floor.dtype == hull.mean.dtype or lambdas.dtype != np.float64:
-        raise ValueError("the arrays of a machine do not fit each other")
-    # No denominator may be zero.
-    if floor.min() <= 0.0 or floor.max() > 1.0 or (weights[:, :, -1] != 1.0).any():
-        raise ValueError("the numbers are not those of a fitted machine")
-    layers = (
-        KernelLayer(hull, depth, *of_layer)
-        for depth, of_layer in enumerate(zip(weights, lambdas, floor, strict=True))
-    )
-    return MachineStack(hull, tuple(layers))
+def samples_of(stack: MachineStack) -> Samples:
+    """What machines are fitted again from."""
+    return Samples(stack.hull.centred, stack.hull.mean, np.stack([layer.lambdas for layer in stack.layers]))
 
 
 def _look_closer(kernel: Array, floor: Array, sums: Array, safe: Mask) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Arrays, Floats, Index
+from onefold._base.arrays import Array, Floats, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
@@ -19,9 +19,10 @@ from onefold.models.kahm.core import (
     fold_at,
     leave_one_out,
     memberships,
-    stack_from_state,
-    stack_state,
+    rebuild_stack,
+    samples_of,
 )
+from onefold.models.layers import Samples
 from onefold.models.pool import Pool, Stack
 
 # Lambda where it is a number: see the notes of :class:`KAHM`.
@@ -35,6 +36,7 @@ class _MachineFamily(LayeredAutoencoder):
 
     regularisation: Regularisation
     constraints: ClassVar[dict[str, Entry]] = {"regularisation": REGULARISATIONS}
+    stack_types = MachineStack, Samples
 
     @property
     def _fixed_lambda(self) -> float | None:
@@ -89,11 +91,14 @@ class _MachineFamily(LayeredAutoencoder):
             lowest[:, groups] = np.minimum(lowest[:, groups], squares)
         return np.asarray(np.sqrt(lowest).transpose(0, 2, 1) * divisor[:, None])
 
-    def _stack_state(self, stack: Stack, compact: bool) -> Arrays:
-        return stack_state(cast(MachineStack, stack), compact)
+    def _samples_of(self, stack: Stack) -> Samples:
+        return samples_of(cast(MachineStack, stack))
 
-    def _stack_from_state(self, state: Arrays, factor: float) -> Stack:
-        return stack_from_state(state, self.n_components, self.n_layers, factor, self._fixed_lambda)
+    def _fit_again(self, samples: Samples, factor: float) -> Stack:
+        known = samples.lambdas
+        return rebuild_stack(
+            samples.centred, samples.mean, self.n_components, self.n_layers, factor, self._fixed_lambda, known
+        )
 
 
 class KAHM(_MachineFamily):

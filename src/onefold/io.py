@@ -1,20 +1,47 @@
-"""Fitted things to files and bytes, and back."""
+"""Save and load anything fitted, without pickle: nothing in a file is ever executed.
+
+A file is a record (``onefold._base.records``): the name of a class, its parameters and its arrays, with a
+checksum. The sum shows damage and careless edits. It is no signature: take files from people you trust.
+
+A file holds all that answering needs, so that loading is reading. With ``compact=True`` it holds the training
+samples and a few numbers, hardly more than the data, and machines are fitted again when it is loaded. Either
+way **a saved model contains the samples it was fitted on** (or what was computed from them): if they are
+private, so is the file.
+"""
 
 import os
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, cast
 
-from onefold._base.archive import archive_bytes, kind_of, read_archive, save_archive
+from onefold import models
+from onefold._base import archive
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.confined import MEGABYTES, SECONDS, try_confined
+from onefold._base.files import read_saved, write_whole
+from onefold._base.records import kind_of
+from onefold._base.stored import CLASSES, Stored, contents_of
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.io._models import MODELS, OWN, Model, from_parts, to_parts
-from onefold.models import Autoencoder
-from onefold.privacy import Ledger, PrivateMoments
+from onefold.models.head import TableHead
+from onefold.privacy import Guarantee, Ledger, PrivateMoments
+from onefold.tables import Schema
 
-KIND = "model"
-EXTRA = "extra/"  # arrays that came with a model and are no part of it
+__all__ = [
+    "from_bytes",
+    "load",
+    "load_extras",
+    "load_untrusted",
+    "register",
+    "save",
+    "to_bytes",
+]
+
+OURS = {
+    kind.__name__: kind
+    for kind in (*(getattr(models, name) for name in models.__all__), TableHead, Guarantee, Schema)
+    if isinstance(kind, type) and (issubclass(kind, Stored) or kind in (Guarantee, Schema))
+}
+CLASSES.update(OURS)
 # Things that are no models save and load themselves: their class by the kind of their file.
 _OTHERS: dict[str, type] = {"private moments": PrivateMoments, "ledger": Ledger}
 # Where kinds are registered by rooms above this one, which are imported when such a file comes.
@@ -34,7 +61,7 @@ def register(kind: str, cls: type) -> None:
     Parameters
     ----------
     kind : str
-        The kind of its archives; for an autoencoder the name of its class.
+        The kind of its files; for an autoencoder the name of its class.
     cls : type
         A class with a method ``save(path)`` and a class method ``load(path)``, or a family of models: a
         subclass of :class:`onefold.models.Autoencoder`. Such a model, and classifiers that use it, are then
@@ -56,14 +83,14 @@ def register(kind: str, cls: type) -> None:
     >>> from onefold.privacy import Ledger
     >>> io.register("ledger", Ledger)
     """
-    if not issubclass(cls, Autoencoder):
+    if not issubclass(cls, Stored):
         _OTHERS[kind] = cls
     elif kind != cls.__name__:
         raise InvalidInputError(f"a family is registered by the name of its class, {cls.__name__}")
-    elif kind in OWN and MODELS[kind] is not cls:
+    elif kind in OURS and CLASSES[kind] is not cls:
         raise InvalidInputError(f"onefold has a {kind} of its own: choose another name")
     else:
-        MODELS[kind] = cls
+        CLASSES[kind] = cls
 
 
 def save(
@@ -112,12 +139,11 @@ def save(
         if extras:
             raise InvalidInputError("extras can be saved with a model only")
         cast(Any, model).save(path)
-        return
-    about, arrays = to_parts(model, compact)
-    save_archive(path, KIND, about, arrays | _named(extras))
+    else:
+        write_whole(path, to_bytes(model, extras, compact=compact))
 
 
-def to_bytes(model: Model, extras: Mapping[str, AnyArray] | None = None, *, compact: bool = False) -> bytes:
+def to_bytes(model: Any, extras: Mapping[str, AnyArray] | None = None, *, compact: bool = False) -> bytes:
     """Return what :func:`save` writes, as bytes.
 
     Parameters
@@ -146,12 +172,11 @@ def to_bytes(model: Model, extras: Mapping[str, AnyArray] | None = None, *, comp
     >>> type(io.from_bytes(io.to_bytes(model))).__name__
     'KAHM'
     """
-    about, arrays = to_parts(model, compact)
-    return archive_bytes(KIND, about, arrays | _named(extras))
-
-
-def _named(extras: Mapping[str, AnyArray] | None) -> Arrays:
-    return {EXTRA + name: array for name, array in (extras or {}).items()}
+    if not isinstance(model, Stored):
+        raise InvalidInputError(
+            f"cannot save a {type(model).__name__}: not one of {', '.join(sorted(CLASSES))}"
+        )
+    return model.to_bytes(compact=compact, extras=extras)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -186,17 +211,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     Traceback (most recent call last):
     onefold.exceptions.InvalidInputError: there is no model file at no such file
     """
-    kind = kind_of(path)
+    kind = kind_of(path) or archive.kind_of(path)
+    if kind is None and os.path.isfile(path):
+        raise FileFormatError(f"{os.fspath(path)}: not a model file, or damaged")
     if kind in HOMES:
         import_module(HOMES[kind])  # which registers it
     if kind in _OTHERS:
         cls: Any = _OTHERS[kind]
         return cls.load(path)
-    about, arrays = read_archive(path, KIND, lambda name: not name.startswith(EXTRA))
-    try:
-        return from_parts(about, arrays)
-    except FileFormatError as error:
-        raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+    return read_saved(path, "there is no model file", from_bytes)
 
 
 def load_untrusted(
@@ -276,10 +299,9 @@ def from_bytes(content: bytes, largest_machine: int | None = None) -> Any:
     >>> from onefold import io
     >>> io.from_bytes(b"something else")
     Traceback (most recent call last):
-    onefold.exceptions.FileFormatError: not a model file, or damaged
+    onefold.exceptions.FileFormatError: not a file of onefold, or damaged
     """
-    about, arrays = read_archive(content, KIND, lambda name: not name.startswith(EXTRA))
-    return from_parts(about, arrays, largest_machine)
+    return contents_of(content, Stored.kind, Stored.version, largest_machine).model
 
 
 def load_extras(path: str | os.PathLike[str] | bytes) -> Arrays:
@@ -311,5 +333,6 @@ def load_extras(path: str | os.PathLike[str] | bytes) -> Arrays:
     ...     io.load_extras(Path(folder) / "model")
     {'ids': array([0, 1, 2])}
     """
-    _, arrays = read_archive(path, KIND, lambda name: name.startswith(EXTRA))
-    return {name.removeprefix(EXTRA): array for name, array in arrays.items()}
+    if isinstance(path, bytes):
+        return contents_of(path, Stored.kind).extras
+    return read_saved(path, "there is no model file", load_extras)
