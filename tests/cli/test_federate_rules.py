@@ -10,12 +10,13 @@ import pytest
 
 from onefold import AutoencoderClassifier, WideKAHM
 from onefold.cli.app import main
-from onefold.cli.federate.querier import Asked, Doubt
+from onefold.cli.federate.querier import Doubt
 from onefold.exceptions import FederationError
 from onefold.federated import LocalModel
 from onefold.federated.flower import QueryResult
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry
+from onefold.tables.rows import rows
 
 pytest.importorskip("cryptography")
 
@@ -257,7 +258,8 @@ def test_encrypted_answers_get_probabilities_of_the_predicted_class_and_sets() -
     truth = np.repeat(["x", "y"], 100)
     said = truth.copy()
     said[:20] = "y"
-    doubt = Doubt(Asked(None, 200, labels=truth), True, 0.1, None)
+    labelled = rows({"a": np.zeros(200), "kind": truth}, label="kind")
+    doubt = Doubt(labelled, True, 0.1, None)
     found = doubt.columns(answered(said, "north"), answered(np.array(["x", "y"]), "north"), quiet=True)
     np.testing.assert_allclose(found["probability"], [[1.0, 0.0], [20 / 120, 100 / 120]], atol=0.02)
     assert found["set"].tolist() == ["x", "x | y"]
