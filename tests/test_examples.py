@@ -13,7 +13,7 @@ import pytest
 import onefold
 from onefold.exceptions import MissingDependencyError
 
-EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "pyarrow", "seal")
+EXTRAS = ("dp_accounting", "flwr", "jinja2", "matplotlib", "pandas", "seal")
 
 
 def _rooms() -> dict[str, list[str]]:

@@ -1,13 +1,12 @@
 """Reading CSV, NPZ and Parquet: the same table from each, and one clear line for what cannot be read."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onefold.exceptions import FileFormatError, InvalidInputError, MissingDependencyError
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.tables import Field, Schema
 from onefold.tables.rows import Rows, row_blocks, rows
 from onefold.tables.tasks import CLASSES, NUMBERS, identifiers_of
@@ -187,12 +186,6 @@ def test_bad_parquet_is_refused(tmp_path: Path) -> None:
     assert "column 'b' is not numeric" in refuse(path, features=["c", "b"])
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:-30])
     assert "Parquet" in refuse(tmp_path / "cut.parquet")
-
-
-def test_parquet_without_pyarrow_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'onefold\[parquet\]'"):
-        read_numbers(write_csv(tmp_path / "t.parquet", "PAR1"))
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,16 @@
 """What every source of a table can do: name its columns, and hand out its cells in blocks of rows."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Self
+from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray
 from onefold._base.foreign import NOT_READABLE
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
+from onefold.tables.cells import plain_column
 
 __all__ = ["BLOCK_ROWS", "MOST_CELLS", "Source", "own_errors"]
 
@@ -18,13 +18,15 @@ BLOCK_ROWS = 20_000
 MOST_CELLS = 2_000_000  # of a block: wide tables have blocks of fewer rows
 
 
-class Source:
+class Source(AbstractContextManager["Source"]):
     """A table opened for reading.
 
     Parameters
     ----------
     path : Path or str
         The file or folder, or the address in a database without a password: what messages begin with.
+    private : bool, default=False
+        Whether no row may decide how others are read, or that something is said.
 
     Attributes
     ----------
@@ -38,15 +40,12 @@ class Source:
         Whether the file names all its columns; those of an array ``X`` without names are called x0, x1, ...
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self.path = path
+    def __init__(self, path: Path | str, *, private: bool = False) -> None:
+        self.path, self.private = path, private
         self.names: tuple[str, ...] = ()
         self.delimiter: str | None = None
         self.matrix: tuple[str, ...] | None = None
         self.named = True
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -78,7 +77,8 @@ class Source:
         rows: int = BLOCK_ROWS,
         *,
         may_be_empty: bool = False,
-    ) -> Iterator[dict[str, AnyArray]]:
+        arrow: bool = False,
+    ) -> Iterator[dict[str, Any]]:
         """Yield the columns asked for, in blocks of rows.
 
         Parameters
@@ -89,6 +89,8 @@ class Source:
             Number of rows in a block, fewer where the table is very wide.
         may_be_empty : bool, default=False
             Whether a file without rows has one block, without rows; otherwise it is an error.
+        arrow : bool, default=False
+            Whether columns of texts may be arrays of Arrow, which :meth:`Field.read` reads fast.
 
         Yields
         ------
@@ -99,14 +101,14 @@ class Source:
         with own_errors(self.path):
             for block in self._blocks(columns, rows):
                 empty = False
-                yield block
+                yield block if arrow else {name: plain_column(cells) for name, cells in block.items()}
         if empty and may_be_empty:
             yield {name: np.empty(0, dtype=object) for name in columns}
         elif empty:
             raise InvalidInputError(f"{self.path}: the table has no rows")
 
-    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
-        """The blocks of this format."""
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        """The blocks of this format; texts may be arrays of Arrow."""
         raise NotImplementedError
 
 

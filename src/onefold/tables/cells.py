@@ -3,32 +3,23 @@
 import math
 import re
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from numbers import Number
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from onefold._base.arrays import AnyArray, Floats, Mask, column_array
+from onefold._base.arrays import AnyArray, Floats, Mask, column_array, rounds_whole
 from onefold.exceptions import InvalidInputError
 
-__all__ = [
-    "LOOKS_LIKE_A_NUMBER",
-    "NumberFormat",
-    "cells_of",
-    "guarded",
-    "moments_of",
-    "numbers_of",
-    "text_of",
-    "texts_of",
-    "unguarded",
-    "without_unit",
-]
+__all__ = ["NumberFormat", "cells_of", "numbers_of", "text_of", "unguarded"]
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_PER_DAY = 86_400
-SECOND = np.timedelta64(1, "s")
 PLAIN = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 # What a spreadsheet takes for the beginning of a formula, behind apostrophes or not.
@@ -61,12 +52,12 @@ class NumberFormat:
 
     def number(self, text: str) -> float:
         """Read a text; NaN if it is no number in this format."""
+        text = _typed(text)
         if self.is_plain:  # as a whole column is read at once, so that no cell decides how another is read
             try:
-                return float(_typed(text))
+                return float(text)
             except ValueError:
                 return math.nan
-        text = _typed(text)
         if not self.bare:
             text = without_unit(text)[0]
         if self.group:
@@ -150,6 +141,113 @@ def unguarded(text: str) -> str:
     return text[1:].strip() if text.startswith("'") and FORMULA.match(text) else text
 
 
+# --- columns of texts that Arrow holds ---------------------------------------------------------------------
+
+FIRST_DAY = date.min.toordinal() - EPOCH.toordinal()
+SIMPLE_NUMBER = "^-?[0-9]{1,15}([.][0-9]{0,15})?$"
+
+
+def is_texts(column: Any) -> bool:
+    """Whether Arrow holds the column, and its cells are texts."""
+    kind = column.type if isinstance(column, (pa.Array, pa.ChunkedArray)) else pa.null()
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def plain_column(column: Any) -> Any:
+    """Return a column that Arrow holds as one of NumPy; any other column as it is.
+
+    A missing value is None among texts and NaN among numbers.
+    """
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
+        return column
+    types = pa.types
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_texts(column):
+        return objects_of(column)
+    if types.is_decimal(column.type):
+        column = column.cast(pa.float64())
+    if types.is_nested(column.type) or types.is_binary(column.type) or types.is_large_binary(column.type):
+        raise InvalidInputError("the cells are neither numbers, nor dates, nor text")
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    values = np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in chunks or [pa.array([])]])
+    if types.is_integer(column.type) and rounds_whole(values):
+        values = np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+    return values
+
+
+def stripped(column: pa.Array) -> pa.Array:
+    """Return texts without the blanks around them."""
+    signs = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+    blank = (signs - np.uint8(33) > 94).any()  # a sign that is no letter, digit or mark of ASCII
+    return pc.utf8_trim_whitespace(column) if blank else column
+
+
+def without_guards(column: pa.Array) -> pa.Array:
+    """Return texts of a text file, of which :func:`unguarded` takes an apostrophe off; none has blanks."""
+    marked = pc.starts_with(column, "'")
+    if not pc.any(marked).as_py():
+        return column
+    texts = [unguarded(text).strip() for text in column.filter(marked).to_pylist()]
+    return pc.replace_with_mask(column, marked, pa.array(texts, column.type))
+
+
+def objects_of(column: pa.Array | pa.ChunkedArray) -> AnyArray:
+    """Return texts as Python's, different ones once each, and None where a text is missing."""
+    encoded = column.dictionary_encode("encode")
+    chunks = encoded.chunks if isinstance(encoded, pa.ChunkedArray) else [encoded]
+    texts = np.array([None] if not chunks else chunks[-1].dictionary.to_pylist(), dtype=object)
+    return texts[np.concatenate([np.empty(0, np.intp), *(chunk.indices for chunk in chunks)]).astype(np.intp)]
+
+
+def plain_values(column: pa.Array, tokens: Collection[str], *, days: bool) -> tuple[Floats, Mask] | None:
+    """Return what texts without blanks around them say that are written as programs write numbers or days.
+
+    Parameters
+    ----------
+    column : Array of strings
+        The cells.
+    tokens : collection of str
+        Texts that stand for a missing cell.
+    days : bool
+        Read dates such as 2026-12-31 as days since 1970 instead of numbers.
+
+    Returns
+    -------
+    tuple of ndarray or None
+        Numbers with NaN where a cell is missing or says no number, and whether it is missing. None if some
+        text is no date, so that they must be read one by one.
+    """
+    absent = pc.is_in(column, value_set=pa.array({*map(str.strip, tokens), "", None}, column.type))
+    present = pc.if_else(absent, None, column)
+    missing = absent.to_numpy(zero_copy_only=False)
+    try:
+        read = present.cast(pa.date32()).cast(pa.int32()) if days else present
+        values = read.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.where(values < FIRST_DAY, np.nan, values) if days else values, missing  # no year is 0
+    except pa.ArrowInvalid:
+        if days:
+            return None
+    simple = pc.match_substring_regex(present, SIMPLE_NUMBER)
+    values = pc.if_else(simple, present, None).cast(pa.float64()).to_numpy(zero_copy_only=False).copy()
+    others = pc.invert(pc.fill_null(simple, True))
+    texts = column.filter(others).to_pylist()
+    values[others.to_numpy(zero_copy_only=False)] = [PLAIN_NUMBERS.number(text) for text in texts]
+    return values, missing
+
+
+def column_from(cells: list[Any]) -> Any:
+    """Return values that Python holds as a column: an array where all are of one kind, otherwise objects."""
+    kinds = {type(cell) for cell in cells} - {type(None)}
+    if len(kinds) == 1 and kinds <= {int, float, bool, str}:
+        with suppress(pa.ArrowException, OverflowError):  # long whole numbers
+            return stripped(pa.array(cells)) if kinds == {str} else plain_column(pa.array(cells))
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+# --- columns of any kind -----------------------------------------------------------------------------------
+
+
 def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArray, Mask]:
     """Return the cells of a column and which of them are missing.
 
@@ -167,6 +265,7 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
     missing : ndarray of bool of shape (n_rows,)
         Whether a cell is missing.
     """
+    column = plain_column(column)
     hidden = np.ma.getmaskarray(column) if isinstance(column, np.ma.MaskedArray) else False
     values = column_array(np.ma.getdata(column) if isinstance(column, np.ma.MaskedArray) else column)
     if values.ndim != 1:
@@ -236,7 +335,7 @@ def _seconds(lengths: AnyArray) -> Floats:
     if lengths.dtype.str[-3:-1] in ("[M", "[Y"):  # as long as the month is
         return np.full(lengths.shape, np.nan)
     whole = lengths.astype("timedelta64[s]")
-    seconds: Floats = whole.astype(np.float64) + (lengths - whole) / SECOND
+    seconds: Floats = whole.astype(np.float64) + (lengths - whole) / np.timedelta64(1, "s")
     return np.where(np.isnat(lengths), np.nan, seconds)
 
 
@@ -288,11 +387,8 @@ def numbers_of(values: AnyArray, missing: Mask, written: NumberFormat) -> Floats
     present = values[~missing]
     # Of other cells, such as dates, NumPy makes numbers in ways that depend on their neighbours.
     if written.is_plain and {str, float, int, bool}.issuperset(map(type, present.tolist())):
-        try:
+        with suppress(ValueError, ArithmeticError):  # some cell is no number: one by one
             found[~missing] = present.astype(np.float64)
-        except (ValueError, ArithmeticError):
-            pass  # some cell is no number: one by one
-        else:
             return found
     found[~missing] = [_number(cell, written) for cell in present.tolist()]
     return found

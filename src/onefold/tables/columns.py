@@ -87,7 +87,7 @@ def column_of(X: Any, name: str, fields: Sequence[Field]) -> Any:
 def named(X: Any, name: str) -> Any:
     """Return the column of a frame or dict whose name reads so: pandas calls columns also by numbers."""
     try:
-        return X[name]
+        return X.columns[name] if hasattr(X, "n_rows") else X[name]  # a table that was read: as it is held
     except KeyError:
         return X[next(key for key in getattr(X, "columns", X) if str(key) == name)]
 

@@ -5,6 +5,7 @@ statement. What a database says about a failure may repeat a cell, so messages a
 """
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from difflib import get_close_matches
@@ -13,12 +14,10 @@ from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-import numpy as np
-
-from onefold._base.arrays import AnyArray
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 from onefold.tables.blocks import MOST_CELLS, Source
+from onefold.tables.cells import column_from
 
 __all__ = ["DatabaseSource", "is_address", "split_address"]
 
@@ -28,7 +27,6 @@ POSTGRESQL = {
     "connect_timeout": 10,
     "options": "-c default_transaction_read_only=on -c timezone=UTC -c datestyle=ISO",
 }
-EXACT_WHOLE = 2**53  # whole numbers up to here are exact in float64
 # By codes of the SQL standard, or how they begin, of SQLite, and where there is none by the kind of error.
 FAILURES = {
     "25006": "the statement changes the database; a SELECT that only reads is needed",
@@ -105,8 +103,7 @@ class DatabaseSource(Source):
 
     def __init__(self, address: str, *, private: bool = False) -> None:
         url, asked = split_address(address)
-        super().__init__(f"{address.partition('#')[0].partition('?')[0]}#{asked}")
-        self.private = private
+        super().__init__(f"{address.partition('#')[0].partition('?')[0]}#{asked}", private=private)
         self._sql = require("sqlalchemy", "sql")
         options: dict[str, Any] = {"poolclass": self._sql.pool.NullPool}
         if url.drivername == "sqlite":
@@ -166,46 +163,28 @@ class DatabaseSource(Source):
         # Outside, so that no cause comes along, which may show a cell.
         raise InvalidInputError(f"{self.path}: {reason} ({name if code == name else f'{name}, code {code}'})")
 
-    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
         """Rows as the database sends them; a missing value is None among texts and NaN among numbers."""
         rows = max(1, min(rows, MOST_CELLS // max(len(self.names), 1)))
         places = {name: self.names.index(name) for name in columns}
         while found := self._asked(lambda: self._rows.fetchmany(rows)):
             yield {name: self._plain(name, [row[place] for row in found]) for name, place in places.items()}
 
-    def _plain(self, name: str, cells: list[Any]) -> AnyArray:
+    def _plain(self, name: str, cells: list[Any]) -> Any:
         if not self.private and not all(isinstance(cell, KNOWN) for cell in cells):
             raise InvalidInputError(
                 f"{self.path}: column {name!r} holds neither numbers, nor dates, nor texts: leave it out, or "
                 "CAST it in the statement"
             )
-        kinds = set(map(type, cells))
-        if kinds == {int} and all(abs(cell) < 2**63 for cell in cells):
-            return np.array(cells, dtype=np.int64)
-        if kinds == {bool}:
-            return np.array(cells, dtype=np.bool_)
-        exact = all(type(cell) is not int or abs(cell) <= EXACT_WHOLE for cell in cells)
-        if kinds <= NUMBERS and exact and kinds != {type(None)}:
-            return np.array([np.nan if cell is None else float(cell) for cell in cells])
-        values = np.empty(len(cells), dtype=object)
-        values[:] = [cell.strip() if isinstance(cell, str) else _as_known(cell) for cell in cells]
-        return values
+        texts = (str(cell) if isinstance(cell, UUID) else cell for cell in cells)
+        return column_from([float(cell) if isinstance(cell, Decimal) else cell for cell in texts])
 
 
 KNOWN = (type(None), int, float, Decimal, str, UUID)
-NUMBERS = {type(None), int, float, Decimal}
-
-
-def _as_known(cell: Any) -> Any:
-    if isinstance(cell, UUID):
-        return str(cell)
-    return float(cell) if isinstance(cell, Decimal) else cell
 
 
 def _reading(file: str) -> Any:
     """A connection to a SQLite file that cannot write, whatever the bytes of its texts are."""
-    import sqlite3
-
     address = f"file:{quote(str(Path(file).absolute()))}?mode=ro"
     # SQLAlchemy hands a connection to no other thread.
     connection = sqlite3.connect(address, uri=True, check_same_thread=False)

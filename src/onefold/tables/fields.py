@@ -8,15 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from onefold._base.arrays import AnyArray, Floats, Index, Integers
+from onefold._base.arrays import AnyArray, Floats, Index, Integers, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import (
     PLAIN_NUMBERS,
     NumberFormat,
     cells_of,
+    is_texts,
     moments_of,
     numbers_of,
+    plain_values,
+    stripped,
     texts_of,
 )
 from onefold.tables.declarations import Confirmation, article, objection
@@ -234,6 +238,8 @@ class Field:
             0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
         """
         tokens = missing_values if self.missing_values is None else self.missing_values
+        if is_texts(column):
+            return self._read_texts(column, tokens)
         values, missing = cells_of(column, tokens)
         problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
         if self.encoder is not None:
@@ -255,14 +261,33 @@ class Field:
             else:
                 problems[unknown] = UNDECLARED
             return codes, problems
-        found = self._values(values, missing)
-        problems[np.isnan(found) & ~missing] = UNREADABLE
+        return self._judged(self._values(values, missing), missing)
+
+    def _read_texts(self, column: Any, tokens: tuple[str, ...]) -> tuple[AnyArray, Integers]:
+        """Texts that Arrow holds: all at once, or different ones once each."""
+        if isinstance(column, pa.ChunkedArray):
+            parts = [self._read_texts(part, tokens) for part in column.chunks or [pa.array([], pa.string())]]
+            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+        column = stripped(column)
+        is_day = self.type == "date" and self.format == "default"
+        if is_day or (self.type in ("number", "integer") and self.written.is_plain and not self.is_category):
+            found = plain_values(column, tokens, days=is_day)
+            if found is not None:
+                return self._judged(*found)
+        encoded = column.dictionary_encode("encode")
+        parsed, problems = self.read(encoded.dictionary.to_numpy(zero_copy_only=False), tokens)
+        return parsed[encoded.indices], problems[encoded.indices]
+
+    def _judged(self, numbers: Floats, missing: Mask) -> tuple[Floats, Integers]:
+        """Numbers or dates, and what is wrong with each."""
+        problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
+        problems[np.isnan(numbers) & ~missing] = UNREADABLE
         with np.errstate(invalid="ignore"):
             if self.low is not None and self.high is not None:
-                problems[(found < self.low) | (found > self.high)] = OUTSIDE
+                problems[(numbers < self.low) | (numbers > self.high)] = OUTSIDE
             if self.type == "integer":
-                problems[np.isfinite(found) & (found != np.rint(found))] = FRACTION
-        return found, problems
+                problems[np.isfinite(numbers) & (numbers != np.rint(numbers))] = FRACTION
+        return numbers, problems
 
     def problems(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> Integers:
         """Say what is wrong with each cell of a column; texts for an encoder need not be encoded for that.

@@ -24,6 +24,7 @@ MOST_LEVELS = 40  # more categories than that are rarely a property of a row
 MOST_CLASSES = 1000
 MANY_CLASSES = 20  # more whole numbers than that are rather an amount than the names of classes
 MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
+RANGE = "range rounded outward from the sample"
 TOO_FAR_APART = "its numbers lie too far apart for one range"
 RARE = 3  # a category with fewer rows is no category
 # So many texts, a tenth of the cells or of the different ones, may stand between numbers or dates: "k.A." may
@@ -161,18 +162,16 @@ class _Column:
     def has_decimal_comma(self) -> bool:
         """Whether the cells are numbers whose decimal mark can only be the comma."""
         texts = [cell for cell in self.cells if isinstance(cell, str)]
-        if not any(DECIMAL_COMMA.fullmatch(text) for text in texts):
-            return False
-        return sum(bool(COMMA_NUMBER.fullmatch(text)) for text in texts) > 0.9 * len(texts)
+        numbers = sum(bool(COMMA_NUMBER.fullmatch(text)) for text in texts)
+        return numbers > 0.9 * len(texts) and any(map(DECIMAL_COMMA.fullmatch, texts))
 
     # --- the three kinds of proposal -----------------------------------------------------------------------
 
     def as_answer(self, task: str, closed: bool) -> Field:
         """Propose the classes or the range of numbers, as the task says or the cells suggest."""
-        if task == "auto":
-            reason = self._amount()
-            return self.as_label() if reason is None else self.as_output(closed, reason)
-        return self.as_output(closed) if task == "regression" else self.as_label()
+        reason = self._amount() if task == "auto" else None
+        is_number = task == "regression" or reason is not None
+        return self.as_output(closed, reason) if is_number else self.as_label()
 
     def _amount(self) -> str | None:
         """Why a label is an amount and not the name of a class; None if it is not."""
@@ -228,33 +227,24 @@ class _Column:
         numbers = np.empty(0) if read is None else read[1][np.isfinite(read[1])]
         if read is None or not numbers.size:
             raise InvalidInputError(f"the label column {self.name!r} does not hold numbers to predict")
-        low, high = float(min(numbers.min(), self.low)), float(max(numbers.max(), self.high))
+        low, high, whole = self._extent(numbers)
         if not low < high:
             raise InvalidInputError(f"the label column {self.name!r} holds one number only")
         if not math.isfinite(high - low):
             raise InvalidInputError(f"the label column {self.name!r}: {TOO_FAR_APART}")
-        whole = bool(np.all(numbers == np.rint(numbers)) and max(abs(low), abs(high)) < 2**53)
         limits = _outward(low, high, whole, closed)
-        own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": read[0]}
-        told = "range rounded outward from the sample"
-        if read[2]:
-            own["missing_values"] = (*MISSING_TOKENS, *read[2])
-            told += "; other texts of the column are read as missing"
-        if reason is not None:
-            told = f"guessed: {reason}, so it is a number; {told}"
-        return Field(self.name, "integer" if whole else "number", "label", review=told, **own)
+        told = RANGE if reason is None else f"guessed: {reason}, so it is a number; {RANGE}"
+        own = {"role": "label", "low": limits[0], "high": limits[1], "written": read[0], "missing": "refuse"}
+        return self._made("integer" if whole else "number", told, "", junk=read[2], **own)
 
     def as_feature(self, closed: bool) -> Field:
         """Propose a type, a range or categories, and whether to use the column at all."""
         if is_index(self.name):
             return self._left_out("identifier", "string", "it numbers the rows")
-        if not self.cells:
-            return self._left_out("ignored", "string", "no cell has a value")
-        if len(self.cells) == 1:
-            return self._left_out("ignored", "string", "all cells are equal")
-        proposals = (self._truth(), self._number(closed), self._date())
-        found = next((proposal for proposal in proposals if proposal is not None), None)
-        return self._category(closed) if found is None else found
+        if len(self.cells) < 2:
+            told = "all cells are equal" if self.cells else "no cell has a value"
+            return self._left_out("ignored", "string", told)
+        return self._truth() or self._number(closed) or self._date() or self._category(closed)
 
     # --- types ---------------------------------------------------------------------------------------------
 
@@ -280,20 +270,19 @@ class _Column:
         values, weights = numbers[known], counts[known]
         if len(np.unique(values)) < 2:  # "0.0" and "-0.0", or "1" and "1.0"
             return None if junk else self._left_out("ignored", "string", "all cells are equal")
-        low, high = float(min(values.min(), self.low)), float(max(values.max(), self.high))
+        low, high, whole = self._extent(values)
         if not math.isfinite(high - low):
             return self._left_out("ignored", "number", TOO_FAR_APART)
-        whole = bool(np.all(values == np.rint(values)) and max(abs(low), abs(high)) < 2**53)
         if self._is_identifier(values, weights, whole):
             return self._left_out("identifier", "integer", "looks like the number of a row, record or person")
         limits = _outward(low, high, whole, closed)
         own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": written}
-        told = "range rounded outward from the sample"
+        told = RANGE
         middle = _median(values, weights)
         above = values > low
         typical = _median(values[above], weights[above]) - low
         if len(values) > 20 and high - low > HEAVY_TAIL * typical:
-            own |= {"scale": "log", "log_unit": _tidy(typical)}
+            own |= {"scale": "log", "log_unit": float(f"{typical:.0e}")}
             told += ", and read by logarithm because large values are rare"
         if closed:
             own["fill"] = float(np.rint(middle) if whole else middle)
@@ -373,12 +362,19 @@ class _Column:
 
     # --- helpers -------------------------------------------------------------------------------------------
 
-    def _made(self, kind: str, told: str, *, junk: tuple[str, ...] = (), **own: Any) -> Field:
-        missing = "indicator" if self.n_missing or junk else "refuse"
+    def _made(
+        self, kind: str, told: str, mark: str = "guessed: ", *, junk: tuple[str, ...] = (), **own: Any
+    ) -> Field:
+        own = {"missing": "indicator" if self.n_missing or junk else "refuse"} | own
         if junk:
             own["missing_values"] = (*MISSING_TOKENS, *junk)
             told += "; other texts of the column are read as missing"
-        return Field(self.name, kind, missing=missing, review=f"guessed: {told}", **own)
+        return Field(self.name, kind, review=f"{mark}{told}", **own)
+
+    def _extent(self, numbers: Floats) -> tuple[float, float, bool]:
+        """Least and largest number, and whether all are whole."""
+        low, high = float(min(numbers.min(), self.low)), float(max(numbers.max(), self.high))
+        return low, high, bool(np.all(numbers == np.rint(numbers)) and max(abs(low), abs(high)) < 2**53)
 
     def _left_out(self, role: str, kind: str, told: str) -> Field:
         return Field(self.name, kind, role=role, review=f"guessed: left out because {told}")
@@ -398,7 +394,8 @@ class _Column:
         return any(isinstance(cell, str) and CODE.match(cell) for cell in self.cells)
 
     def _numbers(self, written: NumberFormat) -> Floats:
-        return np.array([_number(cell, written) for cell in self.cells], dtype=np.float64)
+        cells = (written.number(cell) if isinstance(cell, str) else float(cell) for cell in self.cells)
+        return np.fromiter(cells, np.float64, len(self.cells))
 
     def _best_format(self) -> tuple[NumberFormat, Floats, tuple[str, ...]] | None:
         """The format in which nearly all cells are numbers, the numbers, and the texts that are none."""
@@ -466,10 +463,6 @@ def _plain(cell: Any) -> Any:
     return text_of(cell)
 
 
-def _number(cell: Any, written: NumberFormat) -> float:
-    return written.number(cell) if isinstance(cell, str) else float(cell)
-
-
 def _mostly_read(texts: Sequence[str], read: Any, most: int) -> Floats | None:
     """All texts as numbers, NaN where one cannot be read; None as soon as these are more than ``most``."""
     found = np.empty(len(texts))
@@ -496,11 +489,6 @@ def _median(values: Floats, weights: AnyArray) -> float:
     order = np.argsort(values)
     heavier = np.cumsum(weights[order])
     return float(values[order][np.searchsorted(heavier, heavier[-1] / 2)])
-
-
-def _tidy(value: float) -> float:
-    """One digit of a positive number."""
-    return float(f"{value:.0e}")
 
 
 def _outward(low: float, high: float, whole: bool, closed: bool) -> tuple[float, float]:

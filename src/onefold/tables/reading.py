@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, column_array, rounds_whole
+from onefold.tables.cells import is_texts, plain_column
 from onefold.tables.columns import named
 from onefold.tables.databases import is_address
 from onefold.tables.sources import BLOCK_ROWS, Source, open_table
@@ -19,7 +21,6 @@ from onefold.tables.sources import BLOCK_ROWS, Source, open_table
 __all__ = ["Table"]
 
 SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".sql")
-MOST_SHARED = 10_000  # different texts of a column that are held once each
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +33,7 @@ class Table(Mapping[str, Any]):
         The file or folder, or the address in a database.
     columns : dict of str to ndarray
         The columns, in the order of the file or as asked for. Those that a schema has read are of a type that
-        only a schema understands.
+        only a schema understands. Texts may be held by Arrow until somebody asks the table for them.
     n_rows : int
         Number of rows.
     """
@@ -42,7 +43,11 @@ class Table(Mapping[str, Any]):
     n_rows: int
 
     def __getitem__(self, name: str) -> Any:
-        return self.columns[name]
+        column = self.columns[name] = plain_column(self.columns[name])
+        return column
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.columns
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.columns)
@@ -123,11 +128,9 @@ def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False
         The columns, in the order asked for.
     """
     parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
-    books: dict[str, dict[str, str]] = {}
-    for block in source.blocks(columns, may_be_empty=may_be_empty):
+    for block in source.blocks(columns, may_be_empty=may_be_empty, arrow=True):
         for name, values in block.items():
-            is_text = source.delimiter is not None
-            parts[name].append(_shared(values, books.setdefault(name, {})) if is_text else values)
+            parts[name].append(values)
     # One column after the other, so that no more than one is there twice.
     found: dict[str, Any] = {name: join_blocks(parts.pop(name)) for name in list(parts)}
     return Table(source.path, found, len(next(iter(found.values()))))
@@ -153,18 +156,14 @@ def open_any(source: Any, private: bool) -> Source:
     return open_table(source, private=private) if isinstance(source, (str, Path)) else Held(source)
 
 
-def join_blocks(parts: list[AnyArray]) -> AnyArray:
+def join_blocks(parts: list[Any]) -> Any:
     """Join blocks of a column to one array; no cell of one block changes what those of another are."""
+    if all(map(is_texts, parts)):
+        return pa.chunked_array([chunk for part in parts for chunk in getattr(part, "chunks", [part])])
+    parts = list(map(plain_column, parts))
     kinds = {part.dtype.kind for part in parts}
     if len(kinds) == 1 or kinds <= {*"iuf"}:
         joined = np.concatenate(parts)
         if kinds <= {"f"} or not rounds_whole(joined):
             return joined
     return np.fromiter(chain.from_iterable(parts), dtype=object, count=sum(map(len, parts)))
-
-
-def _shared(values: AnyArray, book: dict[str, str]) -> AnyArray:
-    """The same texts, the first different ones of a column each once in memory: a text takes 50 bytes."""
-    if len(book) >= MOST_SHARED:
-        return values
-    return np.array([book.setdefault(text, text) for text in values.tolist()], dtype=object)

@@ -443,7 +443,7 @@ def joined(parts: list[Rows]) -> Rows:
     if isinstance(first.X, np.ndarray):
         X: Any = np.concatenate([part.X for part in parts])
     else:
-        columns = {name: one_column([part.X[name] for part in parts]) for name in first.X}
+        columns = {name: one_column([part.X.columns[name] for part in parts]) for name in first.X}
         X = replace(first.X, columns=columns, n_rows=sum(map(len, parts)))
     return replace(
         first,
@@ -655,7 +655,8 @@ def _declared_blocks(
 ) -> Iterator[Rows]:
     source.require(columns)
     schema, first = schema.beside(source.path), 1
-    for block in source.blocks([*dict.fromkeys((*columns, *asked.keep))], may_be_empty=may_be_empty):
+    wanted = [*dict.fromkeys((*columns, *asked.keep))]
+    for block in source.blocks(wanted, may_be_empty=may_be_empty, arrow=True):
         table = Table(source.path, dict(block), len(next(iter(block.values()))))
         yield _of_columns(table, schema, asked, asked.mode, first)
         first += table.n_rows
@@ -669,14 +670,14 @@ def _of_columns(table: Table, schema: Schema, asked: _Asked, mode: str, first: i
     place, tokens, label = f"{table.path}: ", tuple(schema.missing_values), schema.label
     if mode == "private":
         parsed = {
-            known.name: _parsed(known, table[known.name], tokens)
+            known.name: _parsed(known, table.columns[known.name], tokens)
             for known in schema.fields
             if known.role in ENCODED_ROLES and known.name in table
         }
-        return _made(table, dict(table) | parsed, schema, None, asked, first)
+        return _made(table, table.columns | parsed, schema, None, asked, first)
     columns, labels = {}, None
     if label is not None:
-        labels = _task(schema).declared(place, table[label.name], label, tokens, first)
+        labels = _task(schema).declared(place, table.columns[label.name], label, tokens, first)
     for known in schema.features:
         values, problems = known.read(column_of(table, known.name, schema.fields), tokens)
         if mode == "strict":

@@ -17,44 +17,17 @@ from onefold.tables.cells import NumberFormat, moment_reader
 from onefold.tables.declarations import Confirmation, number_objection
 from onefold.tables.encoded import CellEncoder
 
-__all__ = [
-    "differing",
-    "digest_of",
-    "field_arguments",
-    "field_contract",
-    "field_marks",
-    "plain_number",
-    "schema_arguments",
-    "schema_content",
-    "shared_keys",
-]
+__all__ = ["differing"]
 
 # --- the entry of a field ---------------------------------------------------------------------------------
 
 CONSTRAINTS = ("minimum", "maximum", "enum", "required")
 # The keys of an entry that onefold reads, in the order in which they are written; others are for people.
 KEYS = (
-    "name",
-    "type",
-    "format",
-    "decimalChar",
-    "groupChar",
-    "bareNumber",
-    "trueValues",
-    "falseValues",
-    "missingValues",
-    "constraints",
-    "onefold:role",
-    "onefold:unit",
-    "onefold:scale",
-    "onefold:logUnit",
-    "onefold:missing",
-    "onefold:fill",
-    "onefold:other",
-    "onefold:bins",
-    "onefold:encoder",
-    "onefold:review",
-    "onefold:confirmed",
+    *("name", "type", "format", "decimalChar", "groupChar", "bareNumber", "trueValues", "falseValues"),
+    *("missingValues", "constraints", "onefold:role", "onefold:unit", "onefold:scale", "onefold:logUnit"),
+    *("onefold:missing", "onefold:fill", "onefold:other", "onefold:bins", "onefold:encoder"),
+    *("onefold:review", "onefold:confirmed"),
 )
 # Keys whose values are attributes as they stand, and what holds where a file leaves them out.
 PLAIN: dict[str, tuple[str, Any]] = {

@@ -13,19 +13,28 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from collections.abc import Collection, Iterator, Sequence
+from itertools import chain, islice, pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from onefold._base.arrays import AnyArray, rounds_whole
+from onefold._base.arrays import AnyArray
 from onefold._base.foreign import NOT_READABLE, claimed
-from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source, own_errors
-from onefold.tables.cells import LOOKS_LIKE_A_NUMBER, unguarded
+from onefold.tables.cells import (
+    LOOKS_LIKE_A_NUMBER,
+    is_texts,
+    plain_column,
+    stripped,
+    unguarded,
+    without_guards,
+)
 from onefold.tables.databases import DatabaseSource, is_address
 from onefold.tables.inference import is_index
 
@@ -35,23 +44,31 @@ MOST_COLUMNS = 100_000
 MOST_BYTES = 4 << 20  # without a line end
 DELIMITERS = ",;\t|"
 SAMPLE_LINES, SAMPLE_CHARACTERS = 50, 1 << 18
+CHUNK_CHARACTERS = 1 << 20  # that Arrow is handed at once
+BEFORE_QUOTE = re.compile('(^|[^ ]) +"')
 END = "\0"  # in no file, since NUL is refused: read inside a cell, it tells that a quote has no end
 
 
 class CsvSource(Source):
-    """Text with a header line, compressed by gzip or not; see :func:`scan` for what is understood."""
+    """Text with a header line, compressed by gzip or not; see :func:`scan` for what is understood.
+
+    Arrow parses the rows. Where a file has a form that its parser reads otherwise, as blanks before a quote
+    or delimiters at the end of some lines, the rest of the file is read line by line to the same cells.
+    """
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
-        super().__init__(path)
-        self.private = private
+        super().__init__(path, private=private)
         try:
-            self.encoding = _marked_encoding(path) if private else _encoding_of(path)
-            self._file = io.TextIOWrapper(
-                _open_bytes(path), encoding=self.encoding, errors=WESTERN_BYTES, newline=""
-            )
+            self.encoding = _encoding_of(path, private)
+            self._open()
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
             raise FileFormatError(f"{path}: not a file compressed by gzip, or a damaged one") from error
-        self._lines = self._counted()
+
+    def _open(self) -> None:
+        """Open the file, and read its header line."""
+        self._file = io.TextIOWrapper(
+            _open_bytes(Path(self.path)), encoding=self.encoding, errors=WESTERN_BYTES, newline=""
+        )
         self._line = self._first = self._size = 0  # lines read; where the row begins, and its characters
         try:
             self._read_header()
@@ -64,7 +81,11 @@ class CsvSource(Source):
         self._file.close()
 
     def _read_header(self) -> None:
-        sample = [line for line in self._sample() if line.strip()]
+        first = self._file.readlines(SAMPLE_CHARACTERS)
+        self._start = iter(first)  # they stay to be read
+        self._lines = self._counted()
+        csv.field_size_limit(max(csv.field_size_limit(), MOST_BYTES))  # of this process: lines are counted
+        sample = [line for line in first[:SAMPLE_LINES] if line.strip()]
         # Excel's own first line; a quote or a blank separates no cells.
         told = re.fullmatch('sep=([^" ])', sample[0].strip("\r\n")) if sample else None
         if told:
@@ -78,85 +99,126 @@ class CsvSource(Source):
             raise FileFormatError(f"{self.path}: the file does not start with a header line")
         if len(names) > MOST_COLUMNS:
             raise FileFormatError(f"{self.path}: the header line has more than {MOST_COLUMNS} columns")
+        self._width = len(names)
         while len(names) > 1 and not names[-1]:
             names.pop()  # every line ends with delimiters, as of blank columns of a spreadsheet
         self.names = _names(self.path, names)
 
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        """Texts without the blanks around them."""
+        done = 0
+        try:
+            for batch in self._batches([self.names.index(name) for name in columns]):
+                done += len(batch)
+                for start in range(0, len(batch), rows):
+                    yield dict(zip(columns, batch.slice(start, rows).columns, strict=True))
+        except pa.ArrowInvalid:  # it does not say what is wrong with which line, and may repeat a cell
+            self.close()
+            self._open()
+            yield from self._read_lines(columns, rows, done)
+
+    # --- by Arrow ------------------------------------------------------------------------------------------
+
+    def _batches(self, places: list[int]) -> Iterator[pa.RecordBatch]:
+        """Some columns of all rows; an error of Arrow says that a line is not as Arrow reads it."""
+        from pyarrow import csv as arrow_csv
+
+        chunks, kinds = self._chunks(), dict.fromkeys(map(str, range(self._width)), pa.string())
+        behind = list(kinds)[len(self.names) :]
+        reader = arrow_csv.open_csv(
+            pa.PythonFile(SimpleNamespace(read=lambda _: next(chunks, b""), closed=False), "r"),
+            arrow_csv.ReadOptions(use_threads=False, block_size=4 * MOST_BYTES, column_names=list(kinds)),
+            arrow_csv.ParseOptions(
+                delimiter=self.delimiter,
+                newlines_in_values=True,
+                # A line of another width: a blank one is skipped.
+                invalid_row_handler=lambda row: (
+                    "error" if row.actual_columns > 1 or row.text.strip() else "skip"
+                ),
+            ),
+            arrow_csv.ConvertOptions(
+                check_utf8=False, column_types=kinds, include_columns=[*map(str, places), *behind]
+            ),
+        )
+        for batch, following in pairwise(chain(filter(len, reader), [None])):
+            n_rows = len(batch) - (following is None)
+            if following is None and {END}.union(*(column[n_rows:].to_pylist() for column in batch)) != {END}:
+                raise pa.ArrowInvalid("a quote has no end")
+            columns = [stripped(column[:n_rows]) for column in batch.columns]
+            if any(pc.any(pc.not_equal(column, "")).as_py() for column in columns[len(places) :]):
+                raise pa.ArrowInvalid("cells behind those of the last column")
+            kept = list(map(without_guards, columns[: len(places)]))
+            yield pa.RecordBatch.from_arrays(kept, list(map(str, places)))
+
+    def _chunks(self) -> Iterator[bytes]:
+        """Whole lines in UTF-8, and behind them a row that is no row where a quote has no end."""
+        marks = {"", "\n", "\r", self.delimiter}
+        text = "".join(self._start)
+        while text := text + self._file.read(CHUNK_CHARACTERS):
+            text += self._file.readline(MOST_BYTES)
+            blanks = ' "' in text and not marks.isdisjoint(BEFORE_QUOTE.findall(text))
+            if blanks or len(text) > MOST_BYTES // 2:  # no row of two chunks is longer than one may be
+                raise pa.ArrowInvalid("blanks before a quote, or a long line")
+            yield (text.replace(END, "\ufffd") if self.private else text).encode()
+            text = ""
+        yield f"\n{(self.delimiter or ',').join([END] * self._width)}\n".encode()
+
+    # --- line by line --------------------------------------------------------------------------------------
+
+    def _read_lines(self, columns: Sequence[str], rows: int, done: int) -> Iterator[dict[str, Any]]:
+        """The rows behind the first ``done``."""
+        rows = max(1, min(rows, MOST_CELLS // len(self.names)))
+        places = [self.names.index(name) for name in columns]
+        fitting = islice(filter(None, map(self._fitting, self._rows())), done, None)
+        while block := list(islice(fitting, rows)):
+            by_column = list(zip(*block, strict=True))
+            yield {name: pa.array(by_column[place]) for name, place in zip(columns, places, strict=True)}
+
     def _counted(self) -> Iterator[str]:
         """The lines of the file; those of one row are not longer than they may be."""
-        for line in self._file_lines:
+        for line in chain(self._start, self._file):
             self._line += 1
             self._first = self._first if self._size else self._line
             self._size += len(line)
             if self._size > MOST_BYTES:
-                raise self._too_long()
+                raise FileFormatError(
+                    f"{self.path}: line {self._first} has a cell that is too long, or a quote without end"
+                )
             yield line.replace(END, "\ufffd") if self.private else line
 
-    def _too_long(self) -> FileFormatError:
-        return FileFormatError(
-            f"{self.path}: line {self._first} has a cell that is too long, or a quote without end"
-        )
-
-    def _sample(self) -> list[str]:
-        """The first lines; they stay to be read."""
-        lines, size = [], 0
-        for line in islice(self._file, SAMPLE_LINES):
-            lines.append(line)
-            size += len(line)
-            if size > SAMPLE_CHARACTERS and len(lines) > 1:
-                break
-        self._file_lines: Iterator[str] = chain(lines, self._file)
-        return lines
-
     def _rows(self) -> Iterator[list[str]]:
-        """The rows, each by itself: only one that has quotes is read by their rules, over several lines."""
-        delimiter = self.delimiter or ","
-        for line in self._lines:
-            quoted = '"' in line
-            if not quoted:
-                row = line.rstrip("\r\n").split(delimiter) if line.strip("\r\n") else []
-            else:
-                lines = chain([line], self._lines, [END])
-                try:
-                    row = next(csv.reader(lines, delimiter=delimiter, skipinitialspace=True))
-                except csv.Error:
-                    raise self._too_long() from None
-                if row[-1].endswith(END):
+        """The rows; those in quotes go over several lines."""
+        lines = chain(self._lines, [END])
+        for row in csv.reader(lines, delimiter=self.delimiter or ",", skipinitialspace=True):
+            if row and row[-1].endswith(END):
+                if self._size:
                     raise FileFormatError(f"{self.path}: the quote opened in line {self._first} has no end")
+                return
             self._size = 0
-            yield [unguarded(cell.strip()) for cell in row] if quoted or "'" in line else row
-
-    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
-        """Texts without the blanks around them."""
-        rows = max(1, min(rows, MOST_CELLS // len(self.names)))
-        places = [self.names.index(name) for name in columns]
-        fitting = filter(None, map(self._fitting, self._rows()))
-        while block := list(islice(fitting, rows)):
-            by_column = list(zip(*block, strict=True))
-            yield {name: _texts(by_column[place]) for name, place in zip(columns, places, strict=True)}
+            yield [unguarded(cell.strip()) for cell in row]
 
     def _fitting(self, row: list[str]) -> list[str]:
         """The row without delimiters at its end, nothing for a blank line."""
         width = len(self.names)
-        if len(row) == width:
-            return row
-        if not row or (width > 1 and len(row) == 1 and not row[0].strip()):
-            return []
-        if len(row) > width and not any(cell.strip() for cell in row[width:]):
+        if len(row) >= width and not any(row[width:]):
             return row[:width]
+        if row in ([], [""]):
+            return []
         raise FileFormatError(
             f"{self.path}: line {self._first} has {len(row)} cells, the header line has {width}"
         )
 
 
-def _encoding_of(path: Path) -> str:
-    """The encoding of a text file, told from all its bytes; what cannot be text is refused."""
+def _encoding_of(path: Path, private: bool) -> str:
+    """The encoding of a text file; what cannot be text is refused, unless no cell may decide."""
     with _open_bytes(path) as file:
         chunk = file.read(MOST_BYTES)
         if not chunk:
             raise FileFormatError(f"{path}: the file is empty")
         wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         encoding = "utf-16" if wide else "utf-8-sig"
+        if private:
+            return encoding
         decoder: Any = codecs.getincrementaldecoder(encoding)()
         western = not wide
         while chunk:
@@ -189,17 +251,8 @@ def _open_bytes(path: Path) -> IO[bytes]:
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def _marked_encoding(path: Path) -> str:
-    """The encoding that a file says it has, UTF-8 if it says nothing: no cell decides."""
-    with _open_bytes(path) as file:
-        start = file.read(2)
-    return "utf-16" if start in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
-
-
-def _western(error: UnicodeError) -> tuple[str, int]:
+def _western(error: Any) -> tuple[str, int]:
     """Read bytes that are no UTF-8 as Windows-1252, and no byte besides them."""
-    if not isinstance(error, UnicodeDecodeError):
-        raise error
     return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
 
 
@@ -209,17 +262,12 @@ codecs.register_error(WESTERN_BYTES, _western)
 
 def _delimiter(sample: list[str]) -> str:
     """The delimiter that gives the header more than one cell and most of the lines as many."""
-    best, choice = (0.0, 0), ","
-    for delimiter in DELIMITERS:
-        try:
-            widths = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True)]
-        except csv.Error:
-            continue
-        if widths[0] > 1:
-            score = (sum(width == widths[0] for width in widths) / len(widths), widths[0])
-            if score > best:
-                best, choice = score, delimiter
-    return choice
+
+    def score(delimiter: str) -> tuple[float, int]:
+        widths = [len(row) for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True)]
+        return (widths.count(widths[0]) / len(widths), widths[0]) if widths[0] > 1 else (0.0, 0)
+
+    return max(DELIMITERS, key=score)
 
 
 def _names(path: Path | str, names: list[str]) -> tuple[str, ...]:
@@ -263,16 +311,11 @@ def check_header(path: Path | str, names: Collection[str]) -> None:
         )
 
 
-def _texts(cells: Iterable[str]) -> AnyArray:
-    values = list(map(str.strip, cells))
-    return np.fromiter(values, dtype=object, count=len(values))
-
-
 class NpzSource(Source):
     """NumPy arrays: a matrix ``X`` beside 1-D columns, or 1-D columns only. Pickled objects are refused."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        super().__init__(path, private=private)
         self._arrays = _load_npz(path)
         matrix = self._arrays.pop("X", None)
         if matrix is not None:
@@ -340,94 +383,69 @@ def _load_npz(path: Path) -> dict[str, AnyArray]:
 
 
 class ParquetSource(Source):
-    """Parquet through pyarrow (extra ``parquet``)."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._arrow = require("pyarrow", "parquet")
-        parquet = require("pyarrow.parquet", "parquet")
-        try:
-            self._file = parquet.ParquetFile(path)
-        except (self._arrow.ArrowException, OSError) as error:
-            raise FileFormatError(f"{path}: not a Parquet file, or a damaged one") from error
-        self.names = tuple(self._file.schema_arrow.names)
-        if len(set(self.names)) != len(self.names):
-            self.close()
-            raise FileFormatError(f"{path}: two columns have the same name")
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What each column holds, as far as its type says: one of a few words."""
-        known = {field.name: self._kind(field.type) for field in self._file.schema_arrow}
-        return {name: kind for name, kind in known.items() if kind}
-
-    def _kind(self, type_: Any) -> str:
-        types = self._arrow.types
-        if types.is_dictionary(type_):
-            type_ = type_.value_type
-        if types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
-            return "numbers"
-        if types.is_temporal(type_):
-            return "dates"
-        if types.is_boolean(type_):
-            return "truth values"
-        return "" if types.is_null(type_) else "texts"
-
-    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
-        """Record batches; a missing value is None among texts and NaN among numbers."""
-        try:
-            for batch in self._file.iter_batches(batch_size=rows, columns=list(columns)):
-                yield {name: self._plain(name, batch.column(name)) for name in columns}
-        except (self._arrow.ArrowException, OSError) as error:
-            raise FileFormatError(f"{self.path}: a damaged Parquet file") from error
-
-    def _plain(self, name: str, column: Any) -> AnyArray:
-        types = self._arrow.types
-        if types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if types.is_decimal(column.type):
-            column = column.cast(self._arrow.float64())
-        if types.is_nested(column.type) or types.is_binary(column.type) or types.is_large_binary(column.type):
-            raise InvalidInputError(f"{self.path}: column {name!r} holds neither numbers nor texts")
-        values: AnyArray = column.to_numpy(zero_copy_only=False)
-        if types.is_integer(column.type) and rounds_whole(values):
-            values = np.empty(len(column), dtype=object)
-            values[:] = column.to_pylist()
-        return values
-
-
-class ParquetFolder(Source):
-    """Parquet files of one folder as one table, in the order of their names."""
+    """A Parquet file, or those of one folder in the order of their names, of any length."""
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
-        super().__init__(path)
-        self._files = sorted(file for file in path.iterdir() if _is_part(file))
-        if not self._files:
-            raise InvalidInputError(f"{path}: the folder has no .parquet file (folders inside are not read)")
-        kinds: dict[str, str] = {}
-        for file in self._files:
-            with ParquetSource(file) as part:
-                self.names = self.names or part.names
-                if set(part.names) != set(self.names):
-                    odd = sorted(set(part.names) ^ set(self.names))[0]
-                    raise FileFormatError(
-                        f"{file}: other columns than in {self._files[0].name}: column {odd!r} is in one only"
-                    )
-                for name, kind in ({} if private else part.kinds).items():
-                    if kinds.setdefault(name, kind) != kind:
-                        raise FileFormatError(
-                            f"{file}: column {name!r} holds {kind}, {kinds[name]} in an earlier file"
-                        )
+        from pyarrow import dataset, fs
 
-    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, AnyArray]]:
-        """The blocks of one file after the other; one file is open at a time."""
-        for file in self._files:
-            with ParquetSource(file) as part:
-                yield from part._blocks(columns, rows)
+        super().__init__(path, private=private)
+        files = sorted(filter(_is_part, path.iterdir())) if path.is_dir() else [path]
+        if not files:
+            raise InvalidInputError(f"{path}: the folder has no .parquet file (folders inside are not read)")
+        form, local = dataset.ParquetFileFormat(), fs.LocalFileSystem()
+        self._parts = [form.make_fragment(str(file), local) for file in files]
+        kinds: dict[str, str] = {}
+        for part in self._parts:
+            self._check_columns(part, kinds)
+
+    def _check_columns(self, part: Any, kinds: dict[str, str]) -> None:
+        """Compare the columns of a file with those of the files before it."""
+        try:
+            schema = part.physical_schema
+        except (pa.ArrowException, OSError) as error:
+            raise FileFormatError(f"{part.path}: not a Parquet file, or a damaged one") from error
+        if len(set(schema.names)) != len(schema.names):
+            raise FileFormatError(f"{part.path}: two columns have the same name")
+        self.names = self.names or tuple(schema.names)
+        if odd := sorted(set(schema.names) ^ set(self.names)):
+            first = Path(self._parts[0].path).name
+            raise FileFormatError(
+                f"{part.path}: other columns than in {first}: column {odd[0]!r} is in one only"
+            )
+        for field in () if self.private else schema:
+            kind = _kind(field.type)
+            if kind and kinds.setdefault(field.name, kind) != kind:
+                raise FileFormatError(
+                    f"{part.path}: column {field.name!r} holds {kind}, {kinds[field.name]} in an earlier file"
+                )
+
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        """Record batches of one file after the other."""
+        for part in self._parts:
+            try:
+                for batch in part.to_batches(columns=list(columns), batch_size=rows, use_threads=False):
+                    if len(batch):
+                        yield {name: self._plain(name, batch.column(name)) for name in columns}
+            except (pa.ArrowException, OSError) as error:
+                raise FileFormatError(f"{part.path}: a damaged Parquet file") from error
+
+    def _plain(self, name: str, column: pa.Array) -> Any:
+        try:
+            return column if is_texts(column) else plain_column(column)
+        except InvalidInputError:
+            raise InvalidInputError(f"{self.path}: column {name!r} holds neither numbers nor texts") from None
+
+
+def _kind(type_: Any) -> str:
+    """What a column holds, as far as its type says: one of a few words."""
+    is_a, type_ = pa.types, getattr(type_, "value_type", type_)  # of a dictionary
+    kinds = {
+        "numbers": is_a.is_integer(type_) or is_a.is_floating(type_) or is_a.is_decimal(type_),
+        "dates": is_a.is_temporal(type_),
+        "truth values": is_a.is_boolean(type_),
+        "": is_a.is_null(type_),
+    }
+    return next((word for word, holds in kinds.items() if holds), "texts")
 
 
 def _is_part(file: Path) -> bool:
@@ -465,17 +483,14 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         return DatabaseSource(str(path), private=private)
     path = Path(path)
     if path.is_dir():
-        return ParquetFolder(path, private=private)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = suffixes[-1:] == [".gz"]
-    reader = READERS.get((suffixes[:-1] if compressed else suffixes)[-1] if suffixes[compressed:] else "")
-    if reader is None or (compressed and reader is not CsvSource):
+        return ParquetSource(path, private=private)
+    name = path.name.lower()
+    reader = READERS.get(Path(name.removesuffix(".gz")).suffix)
+    if reader is None or (name.endswith(".gz") and reader is not CsvSource):
         raise InvalidInputError(f"{path}: the name must end in .csv, .csv.gz, .tsv, .npz or .parquet")
-    if not path.exists():
-        raise InvalidInputError(f"{path}: no such file")
     if not path.is_file():
-        raise InvalidInputError(f"{path}: not a file")
+        raise InvalidInputError(f"{path}: {'not a' if path.exists() else 'no such'} file")
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty")
     with own_errors(path):
-        return CsvSource(path, private=private) if reader is CsvSource else reader(path)
+        return reader(path, private=private)

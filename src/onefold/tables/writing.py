@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
-from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import guarded
 
@@ -28,18 +28,15 @@ BLOCK_ROWS = 10_000
 
 
 def check_format(path: str | Path) -> None:
-    """Refuse a name whose suffix names no format, or one that needs a missing package.
+    """Refuse a name whose suffix names no format.
 
     Parameters
     ----------
     path : path
         The file to be written.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix not in WRITERS:
+    if Path(path).suffix.lower() not in WRITERS:
         raise InvalidInputError(f"{path}: the name must end in .csv, .tsv, .npz or .parquet")
-    if WRITERS[suffix] is _write_parquet:
-        require("pyarrow.parquet", "parquet")
 
 
 def write_table(
@@ -120,7 +117,10 @@ def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
     careful = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC)
     (careful if any("\r" in name for name in flat) else usual).writerow(flat)
     for start in range(0, len(next(iter(flat.values()))), BLOCK_ROWS):
-        block = [_guarded(_cells(values[start : start + BLOCK_ROWS])) for values in flat.values()]
+        block = [
+            [guarded(cell) if isinstance(cell, str) else cell for cell in _cells(values[start:][:BLOCK_ROWS])]
+            for values in flat.values()
+        ]
         returns = any(isinstance(cell, str) and "\r" in cell for cells in block for cell in cells)
         (careful if returns else usual).writerows(zip(*block, strict=True))
 
@@ -170,10 +170,6 @@ def _cells(values: AnyArray) -> list[Any]:
     return cells
 
 
-def _guarded(cells: list[Any]) -> list[Any]:
-    return [guarded(cell) if isinstance(cell, str) else cell for cell in cells]
-
-
 def missing_in(values: AnyArray) -> AnyArray:
     """Which entries are missing: NaN, NaT, None or masked."""
     data = np.ma.getdata(values)
@@ -219,13 +215,13 @@ def _storable(values: AnyArray) -> AnyArray:
 
 
 def _write_parquet(file: IO[bytes], columns: Columns) -> None:
-    arrow = require("pyarrow", "parquet")
-    parquet = require("pyarrow.parquet", "parquet")
+    from pyarrow import parquet
+
     table = {
-        name: arrow.array(np.ma.getdata(values), mask=missing_in(values))
+        name: pa.array(np.ma.getdata(values), mask=missing_in(values))
         for name, values in _flat(columns).items()
     }
-    parquet.write_table(arrow.table(table), file)
+    parquet.write_table(pa.table(table), file)
 
 
 TEXT_FILES = (".csv", ".tsv")
