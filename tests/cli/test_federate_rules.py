@@ -258,7 +258,7 @@ def test_encrypted_answers_get_probabilities_of_the_predicted_class_and_sets() -
     truth = np.repeat(["x", "y"], 100)
     said = truth.copy()
     said[:20] = "y"
-    labelled = rows_of({"a": np.arange(200.0), "kind": truth}, label="kind")
+    labelled = rows_of({"a": np.arange(200.0), "kind": truth}, "numbers", label="kind")
     doubt = Doubt(labelled, True, 0.1, None)
     found = doubt.columns(answered(said, "north"), answered(np.array(["x", "y"]), "north"), quiet=True)
     np.testing.assert_allclose(found["probability"], [[1.0, 0.0], [20 / 120, 100 / 120]], atol=0.02)
