@@ -304,6 +304,7 @@ CASES: dict[str, Case] = {
         ),
         PANDAS,
     ),
+    "arrow table": Case(with_kinds(pa.array, lambda _, columns: pa.table(columns)), PARQUET),
     "polars": Case(
         with_kinds(
             lambda cells, kind: pl.Series(cells, dtype=kind, strict=True),

@@ -42,6 +42,7 @@ from onefold.privacy.persons import known_persons, limit_rows
 from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
 from onefold.tables import Field, Schema
+from onefold.tables.columns import frame_of, kind_of
 from onefold.tables.schema_format import differing
 
 __all__ = ["TableSynthesizer"]
@@ -211,6 +212,7 @@ class TableSynthesizer(BaseEstimator):
         if not self.noise:
             raise InvalidInputError("noise=False makes counts for a sum only: use count_tables")
         rows = self._rows(X, person, budget)
+        self._kind = kind_of(X)
         charge(self.ledger, budget.guarantee, "table synthesizer")
         plan = budget.plan
         bins = plan.bins(self._fine_counts(rows, budget), self._fine_noise(budget)) if plan.open else None
@@ -444,7 +446,7 @@ class TableSynthesizer(BaseEstimator):
         self._quality: TableQuality | None = None
         return self
 
-    def sample(self, n: int | None = None, random_state: RandomState = None) -> dict[str, AnyArray]:
+    def sample(self, n: int | None = None, random_state: RandomState = None) -> Any:
         """Draw synthetic rows; as many tables as wanted, at no further cost.
 
         Parameters
@@ -456,8 +458,9 @@ class TableSynthesizer(BaseEstimator):
 
         Returns
         -------
-        dict of str to ndarray
-            Columns in the order of the schema, of types that follow from the schema alone.
+        frame or dict of str to ndarray
+            Columns in the order of the schema, of types that follow from the schema alone; a frame of the
+            kind that was fitted, if it was one.
         """
         check_is_fitted(self)
         check_parameter("n", n, (Whole(0), None))
@@ -470,7 +473,7 @@ class TableSynthesizer(BaseEstimator):
         }
         if self._plan.n_classes > 1 and self.schema.label is not None:
             parsed[self.schema.label.name] = classes
-        return self.schema.show(parsed)
+        return frame_of(self.schema.show(parsed), getattr(self, "_kind", ""))
 
     def _drawn(self, n: int, rng: np.random.Generator) -> tuple[AnyArray, Index]:
         return draw_cells(self._repaired, self.structure_, n, rng)

@@ -468,3 +468,17 @@ def _from_text(text: str, pattern: str) -> datetime:
     if text[4:5] != "-":  # not a week, and not a number of eight digits
         raise ValueError("not a date")
     return datetime.fromisoformat(text)
+
+
+def missing_in(values: AnyArray) -> AnyArray:
+    """Which entries are missing: NaN, NaT, None or masked."""
+    data = np.ma.getdata(values)
+    masked = np.ma.getmaskarray(values)
+    if data.dtype.kind == "f":
+        return masked | np.isnan(data)
+    if data.dtype.kind == "M":
+        return masked | np.isnat(data)
+    if data.dtype.kind == "O":
+        # NaN is the one value that differs from itself.
+        return masked | np.array([cell is None or cell != cell for cell in data], dtype=np.bool_)
+    return masked

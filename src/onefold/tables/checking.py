@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.tables.columns import named
+from onefold.tables.columns import named, names_of
 from onefold.tables.declarations import ENCODED_ROLES
 from onefold.tables.schema import Schema
 
@@ -91,7 +91,7 @@ def check_table(schema: Schema, X: Any) -> list[Finding]:
     absent: set[str] = set()
     start = 1
     for block in blocks:
-        names = {str(name) for name in getattr(block, "columns", block)}
+        names = set(names_of(block))
         wanted = [known for known in schema.fields if known.role in ENCODED_ROLES]
         absent |= {known.name for known in wanted if known.name not in names}
         n_rows = 0

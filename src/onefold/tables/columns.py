@@ -5,10 +5,13 @@ from dataclasses import is_dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
+import narwhals as nw
 import numpy as np
+import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, column_array
 from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import missing_in, plain_column
 from onefold.tables.fields import Field
 
 __all__ = ["Parsed", "column_of", "count_rows", "named", "place_of", "rows_of", "unknown_column"]
@@ -50,12 +53,30 @@ def place_of(X: Any) -> str:
     return "" if path is None else f"{path}: "
 
 
+def kind_of(X: Any) -> str:
+    """Return which library's frame a table is; empty if it is none."""
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, (nw.DataFrame, nw.LazyFrame)):
+        return ""
+    return "pandas" if frame.implementation.is_dask() else str(frame.implementation.name).lower()
+
+
+def frame_of(columns: Mapping[str, AnyArray], kind: Any) -> Any:
+    """Return columns as a frame of the kind that :func:`kind_of` named; as they are if it named none."""
+    if not kind:
+        return columns
+    arrays = {name: pa.array(np.ma.getdata(of), mask=missing_in(of)) for name, of in columns.items()}
+    return nw.from_arrow(pa.table(arrays), backend=kind).to_native()
+
+
+def names_of(X: Any) -> list[str]:
+    """Return the names of the columns of a frame or a dict."""
+    return [str(name) for name in getattr(X, "column_names", getattr(X, "columns", X))]
+
+
 def _names(X: Any, fields: Sequence[Field]) -> list[str]:
-    columns = getattr(X, "columns", None)
-    if columns is not None:
-        return [str(name) for name in columns]
-    if isinstance(X, Mapping):
-        return [str(name) for name in X]
+    if hasattr(X, "columns") or isinstance(X, Mapping):
+        return names_of(X)
     dtype = getattr(X, "dtype", None)
     if dtype is not None and dtype.names:
         return list(dtype.names)
@@ -73,23 +94,23 @@ def column_of(X: Any, name: str, fields: Sequence[Field]) -> Any:
     if isinstance(X, list):
         X = np.array(X, dtype=object)
     names = _names(X, fields)
+    if names.count(name) > 1:
+        raise InvalidInputError(f"{place_of(X)}two columns of the table are called {name!r}")
     if name not in names:
         declared = {known.name for known in fields}  # another column of the contract is not meant
         raise unknown_column(name, names, f"{place_of(X)}the table", declared)
     if getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
         return X[:, names.index(name)]
-    column = named(X, name)
-    if getattr(column, "ndim", 1) != 1:
-        raise InvalidInputError(f"{place_of(X)}two columns of the table are called {name!r}")
-    return column
+    return named(X, name)
 
 
 def named(X: Any, name: str) -> Any:
     """Return the column of a frame or dict whose name reads so: pandas calls columns also by numbers."""
     try:
-        return X.columns[name] if hasattr(X, "n_rows") else X[name]  # a table that was read: as it is held
+        column = X.columns[name] if hasattr(X, "n_rows") else X[name]  # a table that was read: as it is held
     except KeyError:
-        return X[next(key for key in getattr(X, "columns", X) if str(key) == name)]
+        column = X[next(key for key in getattr(X, "columns", X) if str(key) == name)]
+    return column.compute() if hasattr(column, "compute") else column  # of Dask
 
 
 def count_rows(X: Any) -> int:
@@ -103,15 +124,15 @@ def rows_of(X: Any, rows: Any) -> Any:
     """Return some rows of a table of any kind, or of an array, by truth values or by their numbers."""
     if isinstance(X, Mapping):
         taken = {
-            name: (column if isinstance(column, Parsed) else column_array(column))[rows]
+            name: (column if isinstance(column, Parsed) else column_array(plain_column(column)))[rows]
             for name, column in X.items()
         }
         return replace(X, columns=taken, n_rows=count_rows(taken)) if is_dataclass(X) else taken
     numbers = np.arange(len(X))[rows]
     if hasattr(X, "iloc"):
         return X.iloc[numbers]
-    if hasattr(X, "columns"):  # other frames take a list of numbers of rows
-        return X[numbers.tolist()]
+    if hasattr(X, "columns"):
+        return nw.from_native(X)[numbers.tolist()].to_native()
     return np.asarray(X)[numbers]
 
 

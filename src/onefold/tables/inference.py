@@ -12,7 +12,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
-from onefold.tables.columns import named
+from onefold.tables.columns import named, names_of
 from onefold.tables.declarations import WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, TRUE, Field
 
@@ -111,7 +111,7 @@ def guess_fields(
     """
     guesses: dict[str, _Column] = {}
     for block in blocks:
-        names = [str(name) for name in getattr(block, "columns", block)]
+        names = names_of(block)
         if len(set(names)) != len(names):
             raise InvalidInputError("two columns of the table have the same name")
         for name in filter(str.strip, names):  # polars keeps the empty heading of an index

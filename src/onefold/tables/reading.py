@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, column_array, rounds_whole
 from onefold.tables.cells import is_texts, plain_column
-from onefold.tables.columns import named
+from onefold.tables.columns import named, names_of
 from onefold.tables.databases import is_address
 from onefold.tables.sources import BLOCK_ROWS, Source, open_table
 
@@ -145,10 +145,14 @@ class Held(Source):
             table = {f"x{number}": column for number, column in enumerate(np.asarray(table).T)}
             self.matrix, self.named = tuple(table), False
         self.table = table
-        self.names = tuple(map(str, getattr(table, "columns", table)))
+        self.names = tuple(names_of(table))
 
     def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
-        yield {name: column_array(named(self.table, name)) for name in columns}
+        found = {name: named(self.table, name) for name in columns}
+        yield {
+            name: column if is_texts(column) else column_array(plain_column(column))
+            for name, column in found.items()
+        }
 
 
 def open_any(source: Any, private: bool) -> Source:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
 from onefold.exceptions import InvalidInputError
-from onefold.tables.cells import guarded
+from onefold.tables.cells import guarded, missing_in
 
 if TYPE_CHECKING:
     from onefold.tables.fields import Field
@@ -168,20 +168,6 @@ def _cells(values: AnyArray) -> list[Any]:
     shown[missing_in(values)] = ""
     cells: list[Any] = shown.tolist()
     return cells
-
-
-def missing_in(values: AnyArray) -> AnyArray:
-    """Which entries are missing: NaN, NaT, None or masked."""
-    data = np.ma.getdata(values)
-    masked = np.ma.getmaskarray(values)
-    if data.dtype.kind == "f":
-        return masked | np.isnan(data)
-    if data.dtype.kind == "M":
-        return masked | np.isnat(data)
-    if data.dtype.kind == "O":
-        # NaN is the one value that differs from itself.
-        return masked | np.array([cell is None or cell != cell for cell in data], dtype=np.bool_)
-    return masked
 
 
 def _write_text(file: IO[bytes], columns: Columns, delimiter: str) -> None:
