@@ -220,7 +220,7 @@ def test_bytes_are_those_of_real_messages(data) -> None:
     assert rows < result.model_bytes < 2 * rows + 100_000
 
 
-@pytest.mark.merge
+@pytest.mark.nightly
 def test_many_sites_need_the_memory_of_one() -> None:
     """The working memory does not grow with the number of sites of the same rows, under rules that stream."""
     rng = np.random.default_rng(0)

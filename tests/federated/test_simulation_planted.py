@@ -14,7 +14,7 @@ BLOCK = 25
 
 
 @pytest.mark.merge
-@pytest.mark.parametrize("start", range(100, 200, BLOCK))
+@pytest.mark.parametrize("start", range(100, 150, BLOCK))
 def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
     with ready():
         for seed in range(start, start + BLOCK):
