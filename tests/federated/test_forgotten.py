@@ -94,7 +94,7 @@ def test_rows_leave_tables_of_every_kind(forgotten: ForgottenPersons, tmp_path: 
             assert (y, whom) == (None, person)
     assert read.n_rows == 4
     assert without_forgotten(forgotten, read, None, None, SCHEMA)[0].n_rows == 2
-    X, y, whom = without_forgotten(forgotten, np.eye(3), [0, 1, 2], ["q", "p", "r"], None)
+    X, y, whom = without_forgotten(forgotten, np.eye(3), [0, 1, 2], ["q", "p", "r"], Schema.of(None))
     assert X.tolist() == [[1, 0, 0], [0, 0, 1]]
     assert list(y) == [0, 2]
     assert list(whom) == ["q", "r"]
@@ -102,10 +102,10 @@ def test_rows_leave_tables_of_every_kind(forgotten: ForgottenPersons, tmp_path: 
 
 def test_rows_that_name_nobody_are_refused_once_somebody_was_forgotten(forgotten: ForgottenPersons) -> None:
     X = np.eye(3)
-    assert without_forgotten(forgotten, X, [0, 1, 2], None, None)[0] is X
+    assert without_forgotten(forgotten, X, [0, 1, 2], None, Schema.of(None))[0] is X
     forgotten.add("p")
     with pytest.raises(InvalidInputError, match="these rows do not say whom they are about"):
-        without_forgotten(forgotten, X, [0, 1, 2], None, None)
+        without_forgotten(forgotten, X, [0, 1, 2], None, Schema.of(None))
 
 
 def test_texts_of_persons_are_those_by_which_rows_are_counted() -> None:

@@ -15,6 +15,7 @@ from onefold._base.validation import check_parameter
 from onefold.audit.density import DensityDifference, density_difference, numbers_1d, sample_rows
 from onefold.audit.intervals import CONFIDENCE, area_interval, clopper_pearson
 from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
 
 __all__ = [
     "AttackResult",
@@ -514,12 +515,10 @@ def audit_membership(
     check_parameter("confidence", confidence, CONFIDENCE)
     if (y_train is None) != (y_test is None):
         raise InvalidInputError("give the classes of both the training and the test rows, or of neither")
-    schema, given = getattr(classifier, "schema", None), {"X_train": X_train, "X_test": X_test}
-    rows = [
-        sample_rows(name, X if schema is None else schema.transform(X), FEWEST_ROWS)
-        for name, X in given.items()
-    ]
-    tables = rows if schema is None else list(given.values())
+    schema = Schema.of(getattr(classifier, "schema", None))
+    given = {"X_train": X_train, "X_test": X_test}
+    rows = [sample_rows(name, schema.transform(X), FEWEST_ROWS) for name, X in given.items()]
+    tables = rows if schema.plain else list(given.values())
     parts = [_answers(classifier, X, y) for X, y in zip(tables, (y_train, y_test), strict=True)]
     if not parts[0]:
         raise InvalidInputError(

@@ -210,7 +210,7 @@ def run_fit(args: argparse.Namespace) -> int:
 
     with busy(f"loading {', '.join(files)}", args.quiet):
         sources = [PrivateSource.load(name) for name in files]
-    known = next((each.schema_ for each in sources if each.schema_ is not None), None)
+    known = next((each.schema_ for each in sources if not each.schema_.plain), None)
     schema = _schema_of_target(args, known)
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}

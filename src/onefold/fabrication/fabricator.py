@@ -234,9 +234,10 @@ class Fabricator(BaseEstimator):
             guarantee = guarantee.provided(SAME_PERSON)
         if self.label_mechanism is not None:
             guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
-        if self.schema is not None:
-            cells = len(released(self.schema).features)
-            guarantee = under_contract(replace(guarantee, n_features=cells), self.schema)
+        schema = Schema.of(self.schema)
+        if not schema.plain:  # an entry is a cell of the table, however it is encoded
+            guarantee = replace(guarantee, n_features=len(released(schema).features))
+        guarantee = under_contract(guarantee, schema)
         return guarantee.voided(LOOKED) if smoothed and self.stopping == "documented" else guarantee
 
     def randomise(
@@ -352,12 +353,13 @@ class Fabricator(BaseEstimator):
         check_parameters(self)
         limit = self.mechanism.rows_per_person
         rows: Array
-        if self.schema is None:
-            rows, labels = self._checked(X, y)
+        schema = Schema.of(self.schema)
+        if schema.plain:
+            rows, labels = self._checked(schema.transform(X), y)
         else:
-            self._check_domain(self.schema)
+            self._check_domain(schema)
             whom = False if limit is None and person is None else person
-            rows, labels, person = contract_rows(self.schema, X, y, whom)
+            rows, labels, person = contract_rows(schema, X, y, whom)
         kept = kept_rows(person, limit, len(rows), random_state)
         if kept is None:
             return rows, labels
@@ -373,8 +375,8 @@ class Fabricator(BaseEstimator):
 
         Types and index of a frame are not taken over.
         """
-        schema = self.schema
-        if schema is None:
+        schema = Schema.of(self.schema)
+        if schema.plain:
             frame = hasattr(X, "columns") and hasattr(X, "index")
             return type(X)(values, columns=X.columns) if frame else values
         found = released(schema).inverse_transform(values)
@@ -583,7 +585,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
         """
         maker = self.maker()
         rng = None if self.random_state is None else np.random.default_rng(self.random_state)
-        if self.schema is None:
+        if Schema.of(self.schema).plain:
             X, y = check_rows(self, X, y, declared_type=True)
         rows, labels = maker._limited(X, y, person, rng)
         if labels is None:
@@ -685,4 +687,5 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
 
     def _queries(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return self.schema.transform(X) if self.schema else np.asarray(check_rows(self, X, reset=False))
+        rows = Schema.of(self.schema).transform(X)
+        return np.asarray(check_rows(self, X, reset=False)) if rows is X else rows

@@ -108,7 +108,7 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         given = super()._release(of_persons)
-        if self.schema is None:
+        if self._schema.plain:
             return given
         if not (self.centre is None or isinstance(self.centre, str)):
             raise InvalidInputError("with a schema records are seen from the origin: leave out centre")
@@ -190,8 +190,8 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
         dict of str to ndarray
             Features and label in the order and of the types that the schema declares.
         """
-        schema = self.schema
-        if schema is None or self.encoder is not None or self.moments_.has_unit_rows:
+        schema = self._schema
+        if schema.plain or self.encoder is not None or self.moments_.has_unit_rows:
             raise InvalidInputError("a table needs a schema, and moments seen from the origin")
         drawn, labels = self.sample(n_samples, balanced=balanced, random_state=random_state)
         found = schema.inverse_transform(drawn * float(self.moments_.radius))

@@ -13,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Index
 from onefold._base.validation import Entry, Number, Whole, check_parameter, check_parameters, check_rows
-from onefold.encoders import learns
+from onefold.encoders import description, learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.on_moments import (
     LEARNED_ENCODER,
     Kept,
     OnMoments,
     behind,
-    encoding_words,
     of_the_release,
     read_on_moments,
     taken_for_granted,
@@ -35,6 +34,7 @@ from onefold.fabrication.pair_map import (
 )
 from onefold.fabrication.plain_moments import folds_of, plain_moments
 from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
+from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
@@ -288,9 +288,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
         """
         self.check_settings()
         if n_features is None:
-            if self.schema is None or self.encoder is not None:
+            if self._schema.plain or self.encoder is not None:
                 raise InvalidInputError("n_features is missing: only a schema says how wide rows are")
-            n_features = self.schema.width
+            n_features = self._schema.width
         release, told = PrivateMoments(**self._release(of_persons)), self._conditions
         found = release.promise(n_features + 1, of_persons=of_persons, schema=self.schema, conditions=told)
         return found.voided(LEARNED_ENCODER) if learns(self.encoder) else found
@@ -335,7 +335,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         as a whole if they are very long.
         """
         check_is_fitted(self)
-        declared = self.schema is not None or self.x_range is not None
+        declared = not self._schema.plain or self.x_range is not None
         return declared and self.encoder_ is None and self.pair_map_.n_directions == 0
 
     def predict_interval(self, X: Any, level: float = 0.9) -> Floats:
@@ -412,12 +412,12 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _of_kept(cls, kept: Kept) -> "MomentRegressor":
         about, moments, schema = kept.about, kept.moments, kept.schema
         pair_map = PairMap.from_dict(about["pairs"])
-        declared = about["declared"] is True and schema is None  # a schema has the range itself
+        declared = about["declared"] is True and schema.plain  # a schema has the range itself
         ends = (pair_map.low, pair_map.high) if declared else None
         found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
         found._restore(moments, None, pair_map)
         names = about["names"]
-        if names and schema is None:
+        if names and schema.plain:
             if [type(name) for name in names] != [str] * found.n_features_in_:
                 raise ValueError("its columns do not have one name each")
             found.feature_names_in_ = np.array(names, dtype=object)
@@ -487,13 +487,13 @@ class MomentRegressor(RegressorMixin, OnMoments):
         """
         check_parameters(self, CONSTRAINTS)
         self.check_ledger()
-        schema = self.schema
-        if schema is not None and not schema.predicts_number:
+        by_schema = not self._schema.plain
+        if by_schema and not self._schema.predicts_number:
             raise InvalidInputError(NO_NUMBER)
-        if self.x_range is not None and (schema is not None or self.encoder is not None):
+        if self.x_range is not None and (by_schema or self.encoder is not None):
             raise InvalidInputError("x_range is for rows of numbers without a schema and without an encoder")
         if self.y_range is not None:
-            if schema is not None:
+            if by_schema:
                 raise InvalidInputError("y_range is declared by the schema already: leave it out")
             checked_range("y_range", self.y_range)
         if self.epsilon is not None and self.lift not in ("auto", None):
@@ -502,7 +502,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
             raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
         if at_sites and self.lift == "auto" and self.epsilon is None:
             raise InvalidInputError("lift must be a number or None: no site sees all rows to choose one")
-        declared = schema is not None or (
+        declared = by_schema or (
             self.y_range is not None and (self.x_range is not None or self.encoder is not None)
         )
         if not declared and (at_sites or self.epsilon is not None):
@@ -511,7 +511,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     @property
     def _is_declared(self) -> bool:
         """Whether the range of outputs was declared, and not taken from the rows."""
-        return self.schema is not None or self.y_range is not None
+        return not self._schema.plain or self.y_range is not None
 
     @property
     def _box(self) -> Floats:
@@ -519,7 +519,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
 
     @property
     def _about_pairs(self) -> DeclaredPairs:
-        return DeclaredPairs(self.schema, self.encoder, self.x_range, self.y_range)
+        return DeclaredPairs(self._schema, self.encoder, self.x_range, self.y_range)
 
     # --- the moments ------------------------------------------------------------------------------------
 
@@ -569,7 +569,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     @property
     def _conditions(self) -> tuple[str, ...]:
         """What the guarantee takes for granted beside the schema, whose condition it names itself."""
-        ranges = () if self.schema is not None else (DECLARED_RANGES,)
+        ranges = (DECLARED_RANGES,) if self._schema.plain else ()
         return (*ranges, *taken_for_granted(self.encoder))
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
@@ -578,21 +578,19 @@ class MomentRegressor(RegressorMixin, OnMoments):
         return given | pooled | {"classes": ONE_CLASS, "radius": 1.0}
 
     def _words(self, pair_map: PairMap) -> str:
-        return f"{encoding_words(self.schema, self.encoder)} {pair_map.description}".strip()
+        return f"{encoding_of(self._schema, description(self.encoder))} {pair_map.description}".strip()
 
     def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Floats, Any]:
         """Return rows of numbers, their outputs, and whom they are about."""
-        schema = self.schema
-        if schema is None:
-            rows, outputs = check_rows(self, X, y, numeric_outputs=True)
+        if self._schema.plain:
+            rows, outputs = check_rows(self, self._schema.transform(X), y, numeric_outputs=True)
             try:
                 single = np.asarray(column_or_1d(outputs, warn=True), dtype=np.float64)
             except ValueError:
                 raise InvalidInputError("y must hold one number for each row") from None
             return rows, single, None if person is False else person
-        self._name_features(schema)
-        rows, found, person = declared_pairs(schema, X, y, person, noisy=self.epsilon is not None)
-        return rows, found, person
+        self._name_features()
+        return declared_pairs(self._schema, X, y, person, noisy=self.epsilon is not None)
 
     def _encoded(self, rows: Array) -> Floats:
         """Rows as the pair map takes them."""
@@ -609,8 +607,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
         if width < 1 or (prepared is not None and len(prepared.scale) != width):
             raise InvalidInputError("the moments are not those of such rows and outputs")
         self.pair_map_, self.residuals_ = pair_map, None
-        self._from(moments, encoder, self.schema, self._words(pair_map))
-        if encoder is None and self.schema is None:
+        self._from(moments, encoder, self._words(pair_map))
+        if encoder is None and self._schema.plain:
             self.n_features_in_ = width
 
     def _adopt(self, moments: PrivateMoments) -> None:
@@ -626,8 +624,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.error_noise_ = linear.error_noise * self.pair_map_.unit**2
 
     def _embed(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        rows = self._rows(X)
         return self.pair_map_.inputs(self._encoded(rows))
 
 

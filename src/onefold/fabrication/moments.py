@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Labels
 from onefold._base.parallel import one_blas_thread
-from onefold._base.validation import Entry, OneOf, Whole, check_parameters, check_rows
+from onefold._base.validation import Entry, OneOf, Whole, check_parameters
+from onefold.encoders import description
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.moment_heads import (
@@ -27,7 +28,7 @@ from onefold.fabrication.moment_heads import (
 from onefold.fabrication.on_moments import (
     ClassesOnMoments,
     Kept,
-    encoding_words,
+    declared_radius,
     of_the_release,
     read_on_moments,
 )
@@ -35,6 +36,7 @@ from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statis
 from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.probability import softmax
 from onefold.models.reasons import ClassReasons, explain
+from onefold.privacy.contract import encoding_of
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
@@ -280,7 +282,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         kind = self.second_moments
         if self.head != "auto":
             kind = "class" if self.head == "qda" else "pooled"
-        elif kind == "auto" and self.schema is not None and self.shrinkage == "auto":
+        elif kind == "auto" and not self._schema.plain and self.shrinkage == "auto":
             kind = "pooled"  # one covariance for all classes is used in any case
         return given | {"second_moments": kind}
 
@@ -293,7 +295,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         found = plain_head(
             rows, labels, self._row_maps(rows), self._rule(), folds=folds, classes=self._declared_classes()
         )
-        found.moments.encoding_ = _plain_encoding(self.schema, self.encoder, found.row_map)
+        found.moments.encoding_ = _plain_encoding(self._schema, self.encoder, found.row_map)
         self.row_map_, self.rule_ = found.row_map, found.rule
         self.ridge_, self.held_out_error_ = found.ridge, found.error
         self._take(found.moments, found.scores, found.temperature)
@@ -324,11 +326,11 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         if groups is None and self.groups is not None:
             groups = self._groups(X, False, None)
         rows, labels, groups = self._plain_rows(X, y, groups)
-        radius = _declared_radius(self.schema, self.encoder)
+        radius = declared_radius(self._schema, self.encoder)
         row_map = RowMap(0 if self.lift in (None, "auto") else int(cast(int, self.lift)), radius)
         folds = None if groups is None else folds_of(groups, len(rows))
         parts = in_folds(rows, labels, folds, row_map, self._declared_classes())
-        return parts, _plain_encoding(self.schema, self.encoder, row_map)
+        return parts, _plain_encoding(self._schema, self.encoder, row_map)
 
     def check_settings(self) -> None:
         """Refuse settings that make no sense, alone or together."""
@@ -340,12 +342,10 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             raise InvalidInputError(NO_RIDGE)
 
     def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Any]:
-        if self.schema is None:
-            rows, labels = check_rows(self, X, y)
-        elif self.schema.source == "private":  # which only noise would forbid
-            rows = self.schema.encode(self.schema.parse(X))
-            labels = np.asarray(self.schema.labels(X)[0] if y is None else y)
-            self._name_features(self.schema)
+        schema = self._schema
+        if schema.source == "private":  # which only noise would forbid
+            rows, labels = schema.encode(schema.parse(X)), np.asarray(schema.labels(X)[0] if y is None else y)
+            self._name_features()
         else:
             rows, labels, groups = self._read(X, y, False if groups is None else groups)
         check_classification_targets(labels)
@@ -353,23 +353,21 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         return rows if self.encoder_ is None else self.encoder_.transform(rows), labels, groups
 
     def _declared_classes(self) -> Any:
-        return self.schema.classes if self.classes is None and self.schema is not None else self.classes
+        return self._schema.classes if self.classes is None else self.classes
 
     def _groups(self, X: Any, person: Any, groups: Any) -> Any:
         """What was given, or the column of this name, or the persons of the table."""
         if groups is not None:
             return groups
         if self.groups is not None:
-            return np.asarray(column_of(X, self.groups, () if self.schema is None else self.schema.fields))
+            return np.asarray(column_of(X, self.groups, self._schema.fields))
         if person is not None:
             return None if person is False else person
-        if self.schema is not None and self.schema.person is not None:
-            return self.schema.persons(X)
-        return None
+        return None if self._schema.person is None else self._schema.persons(X)
 
     def _row_maps(self, rows: Array) -> list[RowMap]:
         """Return the maps that are tried."""
-        radius = _declared_radius(self.schema, self.encoder) if self.radius is None else float(self.radius)
+        radius = declared_radius(self._schema, self.encoder) if self.radius is None else float(self.radius)
         return candidate_maps(rows, radius, self.lift, of_one_kind=self.encoder is not None)
 
     def _rule(self) -> str:
@@ -559,7 +557,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         check_is_fitted(moments)
         return cls._of_release(
             moments,
-            _row_map_of(moments, schema, encoder, lift),
+            _row_map_of(moments, Schema.of(schema), encoder, lift),
             encoder=encoder,
             folds=folds,
             shrinkage=shrinkage,
@@ -578,20 +576,19 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         row_map: RowMap | None,
         *,
         encoder: Any = None,
-        schema: Schema | None = None,
         folds: Sequence[PrivateMoments] = (),
         **settings: Any,
     ) -> Self:
         """Build the classifier from a release of rows that were mapped like this."""
         given = of_the_release(moments) | {"random_state": None, "ledger": None}
-        found = cls(**given, encoder=encoder, schema=schema, **settings)
+        found = cls(**given, encoder=encoder, **settings)
         check_is_fitted(moments)
         check_parameters(found, CONSTRAINTS)
         found._folds = tuple(folds)
-        found._from(moments, encoder, schema, _plain_encoding(schema, encoder, row_map))
+        found._from(moments, encoder, _plain_encoding(found._schema, encoder, row_map))
         if row_map is not None:
             found.row_map_ = row_map
-            if encoder is None and schema is None:
+            if encoder is None and found._schema.plain:
                 found.n_features_in_ = moments.n_features_in_ - 2 * row_map.n_directions
         return found
 
@@ -601,7 +598,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def _adopt(self, moments: PrivateMoments) -> None:
         if not moments.is_pooled and self.head in ("auto", "qda"):
             # One-hot columns are no Gaussians: one covariance for all classes was better on all tables.
-            shrinkage = 1.0 if self.shrinkage == "auto" and self.schema is not None else self.shrinkage
+            shrinkage = 1.0 if self.shrinkage == "auto" and not self._schema.plain else self.shrinkage
             covariances = moments.covariances(shrinkage, self.floor, self.least)
             self.rule_ = "qda"
             head = quadratic_head(moments, covariances, self.objective)
@@ -624,8 +621,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def _embed(self, X: ArrayLike) -> Floats:
         if self.row_map_ is None:
             return super()._embed(X)
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        rows = self._rows(X)
         return self.row_map_.apply(rows if self.encoder_ is None else self.encoder_.transform(rows))
 
     def _scores(self, X: ArrayLike) -> Floats:
@@ -639,19 +635,14 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
 OF_THE_HEAD = ("shrinkage", "floor", "least", "head", "objective")
 
 
-def _row_map_of(moments: PrivateMoments, schema: Schema | None, encoder: Any, lift: Any) -> RowMap | None:
+def _row_map_of(moments: PrivateMoments, schema: Schema, encoder: Any, lift: Any) -> RowMap | None:
     """How sites mapped their rows: as a federation without noise does, or as the release does itself."""
-    if lift is None and not moments.encoding_.endswith(RowMap().description) and schema is None:
+    if lift is None and not moments.encoding_.endswith(RowMap().description) and schema.plain:
         return None
-    found = RowMap(int(lift or 0), _declared_radius(schema, encoder))
+    found = RowMap(int(lift or 0), declared_radius(schema, encoder))
     return found if moments.encoding_.endswith(found.description) else None
 
 
-def _plain_encoding(schema: Schema | None, encoder: Any, row_map: RowMap | None) -> str:
-    before = encoding_words(schema, encoder)
+def _plain_encoding(schema: Schema, encoder: Any, row_map: RowMap | None) -> str:
+    before = encoding_of(schema, description(encoder))
     return before if row_map is None else f"{before} {row_map.description}".strip()
-
-
-def _declared_radius(schema: Schema | None, encoder: Any) -> float | None:
-    """The longest row of the schema; None where an encoder makes other rows of it."""
-    return None if schema is None or encoder is not None else schema.row_norm

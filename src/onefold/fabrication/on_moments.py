@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     about: Mapping[str, Any]
     arrays: Mapping[str, AnyArray]
     moments: PrivateMoments
-    schema: Schema | None
+    schema: Schema
 
 
 class OnMoments(BaseEstimator):
@@ -51,10 +51,15 @@ class OnMoments(BaseEstimator):
     encoder: Any
     epsilon: float | None
     ledger: AnyLedger
-    schema: Schema | None
+    schema: Any
 
-    def _from(self, moments: PrivateMoments, encoder: Any, schema: Schema | None, expected: str) -> None:
-        """Take over a release whose records went through this encoder and schema."""
+    @property
+    def _schema(self) -> Schema:
+        """What is declared about the rows; of numbers as they stand where nothing is."""
+        return Schema.of(self.schema)
+
+    def _from(self, moments: PrivateMoments, encoder: Any, expected: str) -> None:
+        """Take over a release whose records went through this encoder and the schema."""
         check_is_fitted(moments)
         if encoder is not None:
             check_is_fitted(encoder)
@@ -62,8 +67,7 @@ class OnMoments(BaseEstimator):
             raise InvalidInputError("the records of this release went through another encoder or schema")
         self.encoder_ = encoder
         self.n_features_in_ = moments.n_features_in_ if encoder is None else encoder.n_features_in_
-        if schema is not None:
-            self._name_features(schema)
+        self._name_features()
         self._adopt(voided_by(encoder, moments))
 
     def _adopt(self, moments: PrivateMoments) -> None:
@@ -79,14 +83,13 @@ class OnMoments(BaseEstimator):
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         """Return the parameters of the release; what is not given follows from the schema."""
-        given, schema = of_the_release(self), self.schema
-        if schema is not None:
-            if given["classes"] is None:
-                given["classes"] = schema.classes
-            if given["radius"] is None and self.encoder is None:
-                given["radius"] = schema.row_norm
-            if given["rows_per_person"] is None and of_persons:
-                given["rows_per_person"] = schema.rows_per_person
+        given, schema = of_the_release(self), self._schema
+        if given["classes"] is None:
+            given["classes"] = schema.classes
+        if given["radius"] is None:
+            given["radius"] = declared_radius(schema, self.encoder)
+        if given["rows_per_person"] is None and of_persons:
+            given["rows_per_person"] = schema.rows_per_person
         return given if given["radius"] is not None else given | {"radius": 1.0}
 
     def _write(
@@ -98,7 +101,7 @@ class OnMoments(BaseEstimator):
             raise InvalidInputError(
                 f"a {what} with an encoder has no file: save its moments_, and use from_moments"
             )
-        plain = about | {"schema": None if self.schema is None else self.schema.to_dict()}
+        plain = about | {"schema": self._schema.to_dict()}
         release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
         save_archive(path, kind, plain, {"moments": release, **(arrays or {})})
 
@@ -107,9 +110,17 @@ class OnMoments(BaseEstimator):
         if self.epsilon is None and self.ledger is not None:
             raise InvalidInputError(NOTHING_TO_COUNT)
 
-    def _name_features(self, schema: Schema) -> None:
-        self.n_features_in_ = len(schema.features)
-        self.feature_names_in_ = np.array([known.name for known in schema.features], dtype=object)
+    def _name_features(self) -> None:
+        if not self._schema.plain:
+            self.n_features_in_ = len(self._schema.features)
+            names = [known.name for known in self._schema.features]
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _rows(self, X: Any) -> Array:
+        """Rows of a query as numbers, before any encoder."""
+        check_is_fitted(self)
+        rows = self._schema.transform(X)
+        return check_rows(self, rows, reset=False) if self._schema.plain else rows
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "moments_")
@@ -182,7 +193,7 @@ class ClassesOnMoments(OnMoments):
         release = PrivateMoments(**self._release(person is not None))
         granted = taken_for_granted(self.encoder)
         moments = release.fit(encoded, labels, person, schema=self.schema, conditions=granted)
-        moments.encoding_ = encoding_words(self.schema, self.encoder)
+        moments.encoding_ = encoding_of(self._schema, description(self.encoder))
         self._adopt(voided_by(self.encoder, moments))
         return self
 
@@ -224,7 +235,7 @@ class ClassesOnMoments(OnMoments):
             given.pop(name)
         more: dict[str, Any] = {"shrinkage": shrinkage, "floor": floor, "least": least, "schema": schema}
         found = cls(**given, encoder=encoder, **more)
-        found._from(moments, encoder, schema, encoding_words(schema, encoder))
+        found._from(moments, encoder, encoding_of(found._schema, description(encoder)))
         return found
 
     def _adopt(self, moments: PrivateMoments) -> None:
@@ -233,19 +244,18 @@ class ClassesOnMoments(OnMoments):
 
     def _embed(self, X: ArrayLike) -> Floats:
         """Take rows to where the release lives: encoded, clipped, seen from the centre."""
-        check_is_fitted(self)
-        rows = check_rows(self, X, reset=False) if self.schema is None else self.schema.transform(X)
+        rows = self._rows(X)
         return self.moments_.embed(rows if self.encoder_ is None else self.encoder_.transform(rows))
 
     def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Labels, Any]:
         """Return rows of numbers, their labels, and whom they are about."""
-        if self.schema is None:
-            rows, labels = check_rows(self, X, y)
+        if self._schema.plain:
+            rows, labels = check_rows(self, self._schema.transform(X), y)
             return rows, labels, None if person is False else person
-        rows, found, person = contract_rows(self.schema, X, y, person, leave_out=True)
+        rows, found, person = contract_rows(self._schema, X, y, person, leave_out=True)
         if found is None:
             raise InvalidInputError(NO_LABELS)
-        self._name_features(self.schema)
+        self._name_features()
         return rows, found, person
 
 
@@ -253,16 +263,16 @@ def read_on_moments(path: Path, kind: str, what: str, make: Callable[[Kept], Mod
     """Read a file of an estimator on moments; refused if ``make`` cannot make one of what it holds."""
     about, arrays = read_archive(path, kind)
     try:
-        schema = None if about["schema"] is None else Schema.from_dict(about["schema"])
+        schema = Schema.from_dict(about["schema"])
         moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
         return make(Kept(about, arrays, moments, schema))
     except NOT_READABLE:
         raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a {what}") from None
 
 
-def encoding_words(schema: Schema | None, encoder: Any) -> str:
-    """Describe what records went through, in words that are equal at all sites that did the same."""
-    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
+def declared_radius(schema: Schema, encoder: Any) -> float | None:
+    """Return the longest row of the schema; None where none is declared, or an encoder makes other rows."""
+    return None if schema.plain or encoder is not None else schema.row_norm
 
 
 def behind(encoder: Any, rows: Array) -> Floats:

@@ -138,7 +138,7 @@ def checked_range(name: str, given: Any, width: int | None = None, empty: bool =
     return found
 
 
-def declared_map(schema: Schema | None, x_range: Floats | None, n_directions: int) -> RowMap:
+def declared_map(schema: Schema, x_range: Floats | None, n_directions: int) -> RowMap:
     """Return the map of rows by what was declared about their columns, and by nothing else.
 
     Numbers are seen from the middle of their range. That a number is missing counts as much as half its
@@ -148,7 +148,7 @@ def declared_map(schema: Schema | None, x_range: Floats | None, n_directions: in
         low, high = x_range
         columns = Preparation(low / 2.0 + high / 2.0, (high - low) / SPAN)
         return RowMap(n_directions, SPAN / 2.0, columns)
-    if schema is None:  # behind an encoder, whose rows have the length one
+    if schema.plain:  # behind an encoder, whose rows have the length one
         return RowMap(n_directions, 1.0)
     location: list[float] = []
     scale: list[float] = []
@@ -173,7 +173,7 @@ class DeclaredPairs:
 
     Parameters
     ----------
-    schema : Schema or None
+    schema : Schema
         Declares columns and the range of the label.
     encoder : transformer or None
         What rows go through first.
@@ -183,7 +183,7 @@ class DeclaredPairs:
         Range of the outputs, without a schema.
     """
 
-    schema: Schema | None
+    schema: Schema
     encoder: Any
     x_range: Any
     y_range: Any
@@ -191,7 +191,7 @@ class DeclaredPairs:
     def ends(self, outputs: Array | None = None) -> tuple[float, float]:
         """Return the range of outputs: declared, or that of the outputs themselves."""
         given = self.y_range
-        if self.schema is not None and self.schema.label is not None:
+        if self.schema.label is not None:
             given = (self.schema.label.low, self.schema.label.high)
         if given is None and outputs is not None:
             low, high = checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
@@ -201,7 +201,7 @@ class DeclaredPairs:
 
     def map(self, width: int, n_directions: int) -> PairMap:
         """Return the map of pairs by what was declared alone."""
-        schema = None if self.encoder is not None else self.schema
+        schema = Schema.of(None) if self.encoder is not None else self.schema
         box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
         return PairMap(declared_map(schema, box, n_directions), *self.ends())
 
@@ -212,11 +212,11 @@ class DeclaredPairs:
             lifts = [0, most] if most >= FEWEST_DIRECTIONS else [0]
         else:
             lifts = [0 if lift is None else int(lift)]
-        schema, box = None, None
+        schema, box = Schema.of(None), None
         if self.encoder is None:
             schema = self.schema
             box = None if self.x_range is None else checked_range("x_range", self.x_range, rows.shape[1])
-        unknown = (schema is None and box is None and self.encoder is None) or learns(self.encoder)
+        unknown = (schema.plain and box is None and self.encoder is None) or learns(self.encoder)
         ends = self.ends(outputs)
         if unknown:
             return [PairMap(RowMap(each, None, Preparation.of(rows)), *ends) for each in lifts]

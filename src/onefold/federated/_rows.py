@@ -23,6 +23,7 @@ from onefold.privacy.contract import under_contract
 from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import kept_rows, known_persons
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 NEW_ROWS = "no row that was added had been there before, forgotten or not: it would have noise twice"
 GIVEN_BATCHES = "the division into batches was given: it may have been chosen by looking at the raw rows"
@@ -147,7 +148,7 @@ class Recipe:
     random_state: Any
     memory: StackMemory | None  # of machines, which the next fit may keep; None where rows are not kept
     ledger: AnyLedger = None  # what noise is entered in before it is drawn
-    schema: Schema | None = None  # by which tables become rows
+    schema: Schema = AS_THEY_STAND  # by which tables become rows
 
     @classmethod
     def of(cls, model: Any) -> Recipe:
@@ -169,7 +170,9 @@ class Recipe:
         if maker is not None:
             check_parameters(maker)
         memory = StackMemory() if model.keep_rows else None
-        return cls(classifier, maker, source.fabricate, source.random_state, memory, ledger, model.schema)
+        return cls(
+            classifier, maker, source.fabricate, source.random_state, memory, ledger, Schema.of(model.schema)
+        )
 
     def given(self, X: Any, y: Any, person: Any) -> tuple[Any, Any, Any, Index | None]:
         """Rows, labels, persons and which rows are about somebody (None: all) of what was given.
@@ -177,11 +180,7 @@ class Recipe:
         A table is encoded as the schema declares.
         """
         schema = self.schema
-        if schema is None:
-            if y is None:
-                raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
-            return X, y, person, None
-        if self.maker is None:
+        if self.maker is None or schema.plain:
             return *encoded_table(schema, X, y), person, None
         mechanism = self.maker.mechanism
         rows, labels = encoded_table(schema, X, y, mechanism)
@@ -201,9 +200,9 @@ class Recipe:
             return None
         noise = self.maker.promise(n_features, n_samples, smoothed=self.fabricate)
         found = noise.seeded(self.random_state)
-        if self.schema is not None:
-            cells = len(self.schema.features)  # an entry is a cell of the table, however it is encoded
-            found = under_contract(replace(found, n_features=cells), self.schema)
+        if not self.schema.plain:  # an entry is a cell of the table, however it is encoded
+            found = replace(found, n_features=len(self.schema.features))
+        found = under_contract(found, self.schema)
         if batches == "public":
             return found.provided(PUBLIC_BATCHES)
         return found if batches is None else found.voided(GIVEN_BATCHES)
@@ -262,7 +261,7 @@ class Recipe:
         if self.classifier is not None:
             copy = clone(self.classifier)
         else:
-            copy = AutoencoderClassifier() if self.schema is None else default_classifier(self.schema)
+            copy = AutoencoderClassifier() if self.schema.plain else default_classifier(self.schema)
         if getattr(copy, "schema", None) is not None:
             raise InvalidInputError("give the schema to the LocalModel, not to its classifier")
         if not hasattr(copy, "distances") or not hasattr(copy, "measure"):

@@ -52,6 +52,8 @@ def encoded_table(
     answer about the data: such cells are mapped by the rules of the contract. The noise must be that of the
     schema's own domain, which knows how many entries one cell moves.
     """
+    if schema.plain:
+        return schema.transform(X), class_labels(schema, X, y)
     if mechanism is None:
         return schema.encode(schema.parse(X)), class_labels(schema, X, y)
     domain = mechanism.domain
@@ -71,6 +73,8 @@ def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
     """
     label = schema.label
     if label is None or not label.is_category:
+        if y is None and schema.plain:
+            raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
         if y is None:
             schema.labels(X)  # says what is missing
         return np.asarray(y)
@@ -130,21 +134,21 @@ def default_classifier(schema: Schema) -> FoldingClassifier:
 # --- comparing contracts ----------------------------------------------------------------------------------
 
 
-def check_schemas(one: Schema | None, other: Schema | None) -> None:
+def check_schemas(one: Schema, other: Schema) -> None:
     """Refuse sites whose tables have different contracts, naming the first difference."""
-    if (one is None) != (other is None):
+    if one.plain != other.plain:
         raise InvalidInputError("some sites use a schema and others do not: give all the same schema")
-    if one is not None and other is not None and one.digest != other.digest:
+    if one.digest != other.digest:
         raise InvalidInputError(f"the schemas of two sites differ: {other.difference(one)}")
 
 
-def check_query_schema(schema: Schema | None, profiles: Iterable[Profile]) -> None:
+def check_query_schema(schema: Schema, profiles: Iterable[Profile]) -> None:
     """Refuse a query that is not encoded by the contract of the sites, naming the first difference."""
-    digest = None if schema is None else schema.digest
+    digest = None if schema.plain else schema.digest
     for profile in profiles:
         if profile.schema == digest:
             continue
-        if schema is None:
+        if schema.plain:
             raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
         if profile.schema is None:
             raise InvalidInputError("the sites have no schema: ask about rows of numbers, without one")

@@ -126,7 +126,7 @@ def declared_moments(
     """
     centre: Floats | None = None
     kind: Literal["class", "pooled"] = "pooled"
-    if schema is not None:
+    if schema is not None and not schema.plain:
         if schema.classes is None:
             raise InvalidInputError("the schema declares no classes: name the label column and its levels")
         classes, width, length = schema.classes, schema.width, float(schema.row_norm)

@@ -171,7 +171,7 @@ def check_named(forgotten: ForgottenPersons, schema: Schema) -> None:
 
 
 def without_forgotten(
-    forgotten: ForgottenPersons, X: Any, y: Any, person: Any, schema: Schema | None
+    forgotten: ForgottenPersons, X: Any, y: Any, person: Any, schema: Schema
 ) -> tuple[Any, Any, Any]:
     """Leave the rows of forgotten persons out of a fit.
 
@@ -185,7 +185,7 @@ def without_forgotten(
         Their labels.
     person : array-like of shape (n,), False or None
         Who each row is about; otherwise the person column of the schema says it.
-    schema : Schema or None
+    schema : Schema
         The contract of the table.
 
     Returns
@@ -198,7 +198,7 @@ def without_forgotten(
         return X, y, person
     if person is not None and person is not False:
         whom = person
-    elif schema is not None and schema.person is not None:
+    elif schema.person is not None:
         whom = schema.persons(X)
     else:
         raise InvalidInputError(NOT_NAMED)

@@ -486,8 +486,8 @@ class LocalModel(BaseEstimator):
         return found
 
     @property
-    def schema_(self) -> Schema | None:
-        """The contract by which the fitted model encodes tables; None for rows of numbers."""
+    def schema_(self) -> Schema:
+        """The contract by which the fitted model encodes tables; plain for rows of numbers."""
         self._fitted()
         return self._recipe.schema
 
@@ -511,8 +511,7 @@ class LocalModel(BaseEstimator):
         ndarray of shape (n, C)
             One number per row and class: the smaller, the closer.
         """
-        schema = self.schema_
-        return self._answers(X if schema is None else schema.transform(X), classes)
+        return self._answers(self.schema_.transform(X), classes)
 
     def _answers(self, rows: ArrayLike, classes: ArrayLike | None = None) -> Array:
         largest = MAXIMA[self.measure]
@@ -560,7 +559,7 @@ class LocalModel(BaseEstimator):
         """
         guarantee = None if self.guarantee_ is None else self.guarantee_.to_dict()
         declared: dict[str, Any] = {}
-        if self.schema_ is not None:
+        if not self.schema_.plain:
             declared["schema"] = self.schema_.digest
             declared["schema_fields"] = schema_fields(self.schema_.field_digests)
         known = (plain_labels(self.classes_), self.measure, self.scale, self.n_features_in_)
@@ -709,7 +708,7 @@ class LocalModel(BaseEstimator):
     # --- inside -------------------------------------------------------------------------------------------
 
     @classmethod
-    def _of(cls, estimator: Any, schema: Schema | None, like: Any = None) -> Self:
+    def _of(cls, estimator: Any, schema: Schema, like: Any = None) -> Self:
         """A model with this fitted classifier, for tables of this schema."""
         if getattr(estimator, "schema", None) is not None:
             raise InvalidInputError("this classifier encodes tables itself: fit a LocalModel(schema=...)")
@@ -745,7 +744,7 @@ class LocalModel(BaseEstimator):
         return to_bytes(self._fitted(), self._declared())
 
     def _declared(self) -> Arrays:
-        schema = {} if self.schema_ is None else schema_arrays(self.schema_)
+        schema = {} if self.schema_.plain else schema_arrays(self.schema_)
         return schema if self.offset_ is None else schema | self.offset_.to_arrays()
 
     def _kept(self) -> SiteRows:
@@ -767,5 +766,5 @@ def try_model(path: str | os.PathLike[str]) -> None:
     model.answer(query, "trial")
 
 
-def _schema_in(arrays: Arrays, estimator: Any) -> Schema | None:
-    return schema_from(arrays, estimator.n_features_in_) if SCHEMA in arrays else None
+def _schema_in(arrays: Arrays, estimator: Any) -> Schema:
+    return schema_from(arrays, estimator.n_features_in_) if SCHEMA in arrays else Schema.of(None)

@@ -130,9 +130,10 @@ def release_moments(
     if learns(encoder):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
     agreed: PrivateMoments = clone(moments)
-    if schema is not None:
-        X, y, person = contract_rows(schema, X, y, person, leave_out=True)
-        agreed.set_params(**_declared(agreed, schema, encoder, person))
+    declared = Schema.of(schema)
+    if not declared.plain:
+        X, y, person = contract_rows(declared, X, y, person, leave_out=True)
+        agreed.set_params(**_declared(agreed, declared, encoder, person))
     if y is None:
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
@@ -144,11 +145,9 @@ def release_moments(
         schema=schema,
         conditions=() if told is None else (told,),
     )
-    if schema is None:
-        released.encoding_ = description(encoder)
-    else:
-        released.encoding_ = encoding_of(schema, description(encoder))
-        released.schema_fields_ = schema_fields(schema.field_digests)
+    released.encoding_ = encoding_of(declared, description(encoder))
+    if not declared.plain:
+        released.schema_fields_ = schema_fields(declared.field_digests)
     return released.to_bytes()
 
 
@@ -364,7 +363,7 @@ class MomentFederation:
         x_range: Any = None,
         y_range: Any = None,
     ) -> None:
-        self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
+        self.schema, self.most_rows, self.whitening = Schema.of(schema), most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
         self.second_moments, self.head, self.lift = second_moments, head, lift
@@ -378,7 +377,7 @@ class MomentFederation:
         ranges = {"x_range": x_range, "y_range": y_range}
         self._regressor: MomentRegressor | None = None
         if any(given is not None for given in ranges.values()) or (
-            schema is not None and schema.predicts_number and classes is None
+            self.schema.predicts_number and classes is None
         ):
             usual = ("auto", "auto", None, "accuracy", None)
             if (second_moments, head, groups, objective, classes) != usual or whitening is not None:
@@ -468,7 +467,7 @@ class MomentFederation:
 
     def _under_schema(self, moments: PrivateMoments) -> None:
         """Let a release say which schema it rests on, and by which fields others differ."""
-        if self.schema is not None:
+        if not self.schema.plain:
             if moments.guarantee_.schema is None:  # moments without noise
                 moments.guarantee_ = under_contract(moments.guarantee_, self.schema)
             moments.schema_fields_ = schema_fields(self.schema.field_digests)
@@ -480,9 +479,9 @@ class MomentFederation:
             return "class"
         if self.second_moments == "pooled" or self.head != "auto" or self.epsilon is None:
             return "pooled"
-        about = None if self.schema is None else self.schema.rows_about
-        classes = self.classes if self.schema is None or self.classes is not None else self.schema.classes
-        if about is None or classes is None or self.schema is None:
+        about = self.schema.rows_about
+        classes = self.schema.classes if self.classes is None else self.classes
+        if about is None or classes is None:
             return "class"
         encoded = self.schema.width if self.encoder is None else 0
         each = np.full(len(np.asarray(classes)), about / len(np.asarray(classes)))
@@ -528,7 +527,7 @@ class MomentFederation:
         return self
 
     def _check_schema(self, moments: PrivateMoments) -> None:
-        if self.schema is None or moments.guarantee_.schema == self.schema.digest:
+        if self.schema.plain or moments.guarantee_.schema == self.schema.digest:
             return
         if not moments.schema_fields_:
             raise InvalidInputError("the release does not rest on the schema of this federation")
@@ -596,8 +595,7 @@ class MomentFederation:
         if issubclass(kind, MomentRegressor) != (self._regressor is not None):
             raise InvalidInputError(OTHER_KIND)
         make: Any = kind.from_moments
-        if self.schema is not None:
-            options["schema"] = self.schema
+        options.setdefault("schema", self.schema)
         if issubclass(kind, MomentRegressor):
             options = {"lift": self.lift, "x_range": self.x_range, "y_range": self.y_range} | options
         if issubclass(kind, MomentClassifier):

@@ -157,11 +157,12 @@ def simulate_regression(
 
     check_parameter("n_clients", n_clients, Whole(1))
     check_parameter("spread", spread, OneOf(("even", "sorted")))
-    if schema is None and (x_range is None or y_range is None):
+    declared = Schema.of(schema)
+    if declared.plain and (x_range is None or y_range is None):
         raise InvalidInputError("without a schema give the declared ranges, x_range and y_range")
-    rows, outputs = _pairs(X, y, schema)
+    rows, outputs = _pairs(X, y, declared)
     if X_test is not None:
-        queries, truth = _pairs(X_test, y_test, schema)
+        queries, truth = _pairs(X_test, y_test, declared)
     else:
         order = np.random.default_rng(random_state).permutation(len(outputs))
         test, train = np.split(order, [round(TEST_SHARE * len(order))])
@@ -173,12 +174,12 @@ def simulate_regression(
         raise InvalidInputError(f"every site needs {FEWEST_ROWS} rows at least")
     by_output = np.argsort(outputs, kind="stable")
     at_random = np.random.default_rng(random_state).permutation(len(outputs))
-    if lift is None and schema is not None:
-        lift = NumberRelease(schema, epsilon).n_directions or None
+    if lift is None and not declared.plain:
+        lift = NumberRelease(declared, epsilon).n_directions or None
     settings: dict[str, Any] = {"lift": lift, "x_range": x_range, "y_range": y_range}
 
     def released(federation: MomentFederation, some: Any) -> bytes:
-        return federation.release(rows_of(rows, some), None if schema is not None else outputs[some])
+        return federation.release(rows_of(rows, some), outputs[some] if declared.plain else None)
 
     def made() -> MomentFederation:
         return MomentFederation(schema, epsilon=epsilon, delta=delta, **settings)
@@ -208,9 +209,9 @@ def simulate_regression(
     )
 
 
-def _pairs(X: Any, y: Any, schema: Schema | None) -> tuple[Any, Floats]:
+def _pairs(X: Any, y: Any, schema: Schema) -> tuple[Any, Floats]:
     """Rows that have a number to predict, a table or numbers, and these numbers."""
-    if schema is not None:
+    if not schema.plain:
         if y is not None:
             raise InvalidInputError("y is the label column of the schema: leave it out")
         found, known = schema.outputs(X, strict=False)

@@ -224,23 +224,25 @@ def simulate(
     >>> result.federated > max(result.alone)
     True
     """
-    if schema is not None:
-        X, y = encoded_table(schema, X, y, mechanism)
-        if X_test is not None:
-            X_test, y_test = schema.transform(X_test), class_labels(schema, X_test, y_test)
-        if labelled is not None:
-            labelled = schema.transform(labelled[0]), class_labels(schema, *labelled)
+    declared = Schema.of(schema)
+    X, y = encoded_table(declared, X, y, mechanism)
+    if X_test is not None and not declared.plain:
+        X_test, y_test = declared.transform(X_test), class_labels(declared, X_test, y_test)
+    if labelled is not None:
+        labelled = declared.transform(labelled[0]), class_labels(declared, *labelled)
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
     check_parameter("method", method, OneOf(METHODS))
     if method == "auto":
         needs_sites = estimator is not None or mechanism is not None or lies or rule != "min"
-        method = "joined" if schema is None or needs_sites else "moments"
-    prototype = _prototype(method, schema, estimator)
+        method = "joined" if declared.plain or needs_sites else "moments"
+    prototype = _prototype(method, declared, estimator)
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
-    public = None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))
+    public: Any = (
+        None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))
+    )
     if rule == "weighted" and public is None:
         raise InvalidInputError("the weighted rule needs labelled queries: pass labelled=(X, y)")
     counts = np.array([[np.sum(labels[rows] == label) for label in server.classes_] for rows in sites])
@@ -249,13 +251,13 @@ def simulate(
             raise InvalidInputError(
                 "the method 'moments' has no rules, liars and mechanisms: use 'folding' or MomentFederation"
             )
-        return _from_sums(server.classes_, features, labels, asked, truth, sites, schema, counts, pooled)
+        return _from_sums(server.classes_, features, labels, asked, truth, sites, declared, counts, pooled)
     private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
-    by_folding = _prototype("folding", schema, estimator)
+    by_folding = _prototype("folding", declared, estimator)
     floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
     given, sums = features, None
     if method == "joined":
-        sums = _Sums(server.classes_, features, labels, sites, schema)
+        sums = _Sums(server.classes_, features, labels, sites, declared)
         features, asked = sums.prepared(features), sums.prepared(asked)
         public = None if public is None else (sums.prepared(public[0]), public[1])
     plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
@@ -293,7 +295,7 @@ def simulate(
         honest=_accuracy(plain.predicted(lying=False), truth),
         private_alone=None if private is None else tuple(private.alone),
         private_federated=None if private is None else _accuracy(private.predicted(lying=True), truth),
-        guarantees=None if private is None else tuple(private.promised(schema)),
+        guarantees=None if private is None else tuple(private.promised(declared)),
         query_bytes=n_clients * len(Query("simulation", floats).to_bytes()),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
@@ -310,7 +312,7 @@ def _from_sums(
     asked: AnyArray,
     truth: Labels,
     sites: list[Index],
-    schema: Schema | None,
+    schema: Schema,
     counts: Index,
     pooled: bool,
 ) -> Simulation:
@@ -341,12 +343,12 @@ def _from_sums(
     )
 
 
-def _prototype(method: str, schema: Schema | None, estimator: DistanceClassifier | None) -> Any:
+def _prototype(method: str, schema: Schema, estimator: DistanceClassifier | None) -> Any:
     """What every site fits: the documents' classifier, or one that can be joined with a ridge."""
-    if estimator is None and schema is None:
+    if estimator is None and schema.plain:
         small = FoldingClassifier(batch_size=50, measure="euclidean")
         return small if method == "joined" else AutoencoderClassifier()
-    found: Any = default_classifier(schema) if estimator is None and schema is not None else estimator
+    found: Any = default_classifier(schema) if estimator is None else estimator
     if method != "joined":
         return found
     if not hasattr(found, "leave_one_out_squares"):
@@ -363,7 +365,7 @@ class _Sums:
         features: AnyArray,
         labels: Labels,
         sites: Sequence[Index],
-        schema: Schema | None,
+        schema: Schema,
         *,
         machines: bool = True,
     ) -> None:
@@ -373,7 +375,7 @@ class _Sums:
         self.n_sites = self.n_sent = 0
         # Machines need rows as a schema encodes them; for scores alone their directions say more.
         self.form: RowForm | None = None if machines else RowForm(None, 1.0)
-        if schema is None:
+        if schema.plain:
             self.form, self.n_sent = agree_on_form(parts, [labels[rows] for rows in sites], classes)
             self.agreement = self.form.agreement(classes, directions)
         else:
@@ -481,10 +483,9 @@ class _Round:
             known = None if labelled is None else lie(kind, labelled, self.largest, self.rng)
             self._keep(True, self.largest).add(lied, known)
 
-    def promised(self, schema: Schema | None) -> list[Guarantee]:
+    def promised(self, schema: Schema) -> list[Guarantee]:
         """What each site's model promises; the rows were encoded by the schema."""
-        given = self.guarantees
-        return given if schema is None else [under_contract(each, schema) for each in given]
+        return [under_contract(each, schema) for each in self.guarantees]
 
     def predicted(self, lying: bool) -> Labels:
         """The classes of the combined answers."""

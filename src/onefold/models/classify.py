@@ -105,7 +105,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
 
     measure: str
     head: str | None
-    schema: Schema | None
+    schema: Any
     n_jobs: int | None
     preparation: Any
     settings_: Settings
@@ -138,16 +138,23 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
             The fitted classifier itself.
         """
         check_parameters(self)
-        if self.schema is not None:
-            groups = _persons(self.schema, X) if groups is None else groups
-            encoded = self.schema.encode(self.schema.parse(X))
-            X, y = encoded, self.schema.labels(X)[0] if y is None else y
+        schema = self._schema
+        if schema.plain:
+            X = schema.transform(X)
+        else:
+            groups = _persons(schema, X) if groups is None else groups
+            X, y = schema.encode(schema.parse(X)), schema.labels(X)[0] if y is None else y
         samples, labels = check_rows(self, X, y)
         _check_labels(labels)
         codes = np.unique(labels, return_inverse=True)[1]
         self.fit_checked(samples, labels, settings=self._settle(samples, codes))
         self._decide(self._prepared(samples), codes, None if groups is None else _folds(groups, codes))
         return self
+
+    @property
+    def _schema(self) -> Schema:
+        """What is declared about the rows; of numbers as they stand where nothing is."""
+        return Schema.of(self.schema)
 
     def _settle(self, samples: Array, codes: Index) -> Settings:
         """What follows from all rows and is left open by the parameters."""
@@ -223,9 +230,10 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
     @property
     def wants_head(self) -> bool:
         """Whether fitting gives a head: asked for, or for a table of fewer than 200 columns."""
-        if self.head != "auto" or self.schema is None:
+        schema = self._schema
+        if self.head != "auto" or schema.plain:
             return self.head == "ridge"
-        return len(self.schema.features) < TOO_MANY_COLUMNS and self.schema.width <= MOST_ENCODED
+        return len(schema.features) < TOO_MANY_COLUMNS and schema.width <= MOST_ENCODED
 
     @one_blas_thread()
     def _fit_head(self, samples: Array, codes: Index, folds: Index | None) -> None:
@@ -256,9 +264,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         """Rows of a query, encoded if there is a schema: cells outside the contract count as missing."""
         if "pool_" not in self.__dict__:  # looking for anything fitted takes longer
             check_is_fitted(self)
-        if self.schema is not None:
-            X = self.schema.transform(X)
-        return self._prepared(check_rows(self, X, reset=False))
+        return self._prepared(check_rows(self, self._schema.transform(X), reset=False))
 
     def _prepared(self, rows: Array) -> Array:
         """Rows as the machines and the head see them."""
@@ -483,7 +489,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         if self.preparation is None:  # one that was given, which parameters do not hold
             self.preparation = found
         fitting = found is None or len(found.scale) == n_features
-        if not fitting or (self.schema is not None and self.schema.width != n_features):
+        if not fitting or (not self._schema.plain and self._schema.width != n_features):
             raise InvalidInputError("its schema or its preparation does not fit its columns")
         self.pool_ = self.family._pool_from(values, n_features, self.n_jobs)
         self.scale_ = self.pool_.factor / self.pool_.unit
@@ -498,7 +504,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
 
     def _columns(self) -> EncodedColumns:
         """What the encoded columns are."""
-        plain = self.schema is None
+        plain = self._schema.plain
         return EncodedColumns.plain(self.n_features_in_) if plain else EncodedColumns.of(self.schema)
 
     @property
@@ -509,7 +515,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
     @property
     def _prepares(self) -> bool:
         """Whether columns may be prepared where the parameter leaves it open."""
-        return self.schema is None  # with a schema, columns are encoded by their declared ranges
+        return self._schema.plain  # with a schema, columns are encoded by their declared ranges
 
     @property
     def _open(self) -> Settings:
@@ -636,7 +642,7 @@ class AutoencoderClassifier(ClassModels):
         """The autoencoder that ``estimator`` is or stands for; not to be changed or fitted."""
         if self.estimator is not None:
             return self.estimator
-        if self.schema is not None:
+        if not self._schema.plain:
             return ENCODED
         return WideKAHM(
             n_layers=1,
@@ -647,7 +653,7 @@ class AutoencoderClassifier(ClassModels):
 
     @property
     def _prepares(self) -> bool:
-        return self.estimator is None and self.schema is None
+        return self.estimator is None and self._schema.plain
 
     tuned_: dict[str, Any]
 
@@ -656,7 +662,7 @@ class AutoencoderClassifier(ClassModels):
         return super()._kept() | {"tuned_": NotRequired[dict[str, bool | int | float | str | None]]}
 
     def _settle(self, samples: Array, codes: Index) -> Settings:
-        if self.tune is not None and (self.estimator is not None or self.schema is not None):
+        if self.tune is not None and (self.estimator is not None or not self._schema.plain):
             raise InvalidInputError("tune goes without an estimator and without a schema")
         found = super()._settle(samples, codes)
         self.__dict__.pop("tuned_", None)
@@ -792,7 +798,7 @@ class FoldingClassifier(ClassModels):
 
     @property
     def _prepares(self) -> bool:
-        return self.schema is None and self.regularisation != "documented"
+        return self._schema.plain and self.regularisation != "documented"
 
     @property
     def family(self) -> Autoencoder:
@@ -802,7 +808,7 @@ class FoldingClassifier(ClassModels):
             n_layers=1,
             branch_size=self._open.batch_size if self.batch_size == "auto" else int(self.batch_size),
             partition="contiguous",
-            scale="auto" if self.scale is None and self.schema is not None else self.scale,
+            scale="auto" if self.scale is None and not self._schema.plain else self.scale,
             regularisation=self.regularisation,
         )
 

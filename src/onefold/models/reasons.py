@@ -199,9 +199,9 @@ class Columns:
         return len(self.cells[0])
 
     @classmethod
-    def of(cls, X: Any, schema: Schema | None, names: Sequence[str] | None) -> Columns:
+    def of(cls, X: Any, schema: Schema, names: Sequence[str] | None) -> Columns:
         """Columns of a matrix, or of a table that a schema declares."""
-        if schema is None:
+        if schema.plain:
             return cls._of_matrix(X, names)
         parsed, fields = schema.parse(X, strict=False), schema.features
         kept = tuple(known.name for known in fields)
@@ -374,7 +374,7 @@ def explain_numbers(
     ('x1', 5.0)
     """
     asked = _Comparison(model, X, background, schema, names, n_reasons, n_orders)
-    label = None if asked.schema is None else asked.schema.label
+    label = asked.schema.label
     unit = "" if label is None or not label.unit else label.unit
     predict, additive = getattr(model, "unclipped", model.predict), getattr(model, "is_additive", False)
     return [
@@ -391,7 +391,7 @@ class _Comparison:
         model: Any,
         X: Any,
         background: Any,
-        schema: Schema | None,
+        schema: Any,
         names: Sequence[str] | None,
         n_reasons: int,
         n_orders: int,
@@ -399,9 +399,9 @@ class _Comparison:
         check_parameter("n_reasons", n_reasons, Whole(1))
         check_parameter("n_orders", n_orders, Whole(2))
         self.n_orders = n_orders
-        self.schema = getattr(model, "schema", None) if schema is None else schema
+        self.schema = Schema.of(schema or getattr(model, "schema", None))
         names = getattr(model, "feature_names_in_", None) if names is None else names
-        if self.schema is None and names is not None:
+        if self.schema.plain and names is not None:
             for table in (X, background):
                 if hasattr(table, "columns") and list(map(str, table.columns)) != list(map(str, names)):
                     raise InvalidInputError(

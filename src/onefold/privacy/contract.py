@@ -289,6 +289,8 @@ def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:
     Guarantee
         The promise with its condition.
     """
+    if schema.plain:
+        return guarantee
     schema.require_declared()
     found = replace(guarantee, schema=schema.digest).provided(DECLARED)
     confirmed = Counter(known.confirmed[2:] for known in schema.fields if known.confirmed is not None)
@@ -314,7 +316,7 @@ def encoding_of(schema: Schema, then: str = "") -> str:
     str
         The digest, and the encoder.
     """
-    return f"schema {schema.digest}" + (f", {then}" if then else "")
+    return then if schema.plain else f"schema {schema.digest}" + (f", {then}" if then else "")
 
 
 class ContractRows(NamedTuple):

@@ -186,6 +186,22 @@ class Schema(TransformerMixin, BaseEstimator):
         first = Field(UNNAMED, scale="plain", low=low, high=high)
         return cls(tuple(first.renamed(name) for name in names))
 
+    @classmethod
+    def of(cls, given: "Schema | None") -> "Schema":
+        """Return a schema where it was left out: that of numbers as they stand, however many there are.
+
+        Parameters
+        ----------
+        given : Schema or None
+            What somebody declared, if anything.
+
+        Returns
+        -------
+        Schema
+            The same, or one without features that changes no row.
+        """
+        return AS_THEY_STAND if given is None else given
+
     # --- what is declared -----------------------------------------------------------------------------------
 
     @property
@@ -214,12 +230,14 @@ class Schema(TransformerMixin, BaseEstimator):
     @property
     def plain(self) -> bool:
         """Whether all features are numbers that are used as they stand."""
-        return all(known.scale == "plain" for known in self.features)
+        features = self.features
+        return all(known.scale == "plain" for known in features) if features else self.unnamed
 
     @property
     def unnamed(self) -> bool:
         """Whether features are known by their places alone: those of a matrix without names."""
-        return self.plain and all(known.name.startswith(UNNAMED) for known in self.features)
+        named = self.features or self.fields
+        return all(known.name.startswith(UNNAMED) and not known.is_category for known in named)
 
     @property
     def to_review(self) -> tuple[Field, ...]:
@@ -437,6 +455,21 @@ class Schema(TransformerMixin, BaseEstimator):
         """Number of encoded columns of the features."""
         return sum(known.width for known in self.features)
 
+    def width_of(self, X: Any) -> int:
+        """Return the number of encoded columns of a table; those of a matrix where nothing is declared.
+
+        Parameters
+        ----------
+        X : table or array-like of shape (n_rows, n_features)
+            The rows.
+
+        Returns
+        -------
+        int
+            How many numbers a row becomes.
+        """
+        return self.width if self.features else int(np.shape(X)[-1])
+
     @property
     def row_norm(self) -> float:
         """Largest Euclidean length of an encoded row: what a record more or less changes."""
@@ -488,8 +521,8 @@ class Schema(TransformerMixin, BaseEstimator):
         ndarray of shape (n_rows, width)
             Encoded rows.
         """
-        if self.plain and getattr(X, "ndim", 0) == 2 and not hasattr(X, "columns"):
-            return np.asarray(X)
+        if self.plain and not (self.features and (hasattr(X, "columns") or isinstance(X, Mapping))):
+            return X if not self.features else np.asarray(X)
         return self.encode(self.parse(X, strict=False))
 
     def inverse_transform(self, X: Any) -> Arrays:
@@ -804,6 +837,9 @@ class Schema(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         return tags
+
+
+AS_THEY_STAND = Schema([Field(UNNAMED, role="ignored")])
 
 
 def _root(squares: Iterable[float]) -> float:

@@ -194,7 +194,7 @@ def _source_from(parts: Parts) -> dict[str, Any]:
     row = np.zeros((1, width))
     n_encoded = (row if encoder is None else encoder.transform(row)).shape[1]
     fits = len(subspace) >= 1 and n_encoded == subspace.shape[1]
-    if schema is not None:
+    if not schema.plain:
         fits = fits and (schema.width, schema.digest) == (width, guarantee.schema)
     if isinstance(described, MomentDescription):
         # The moments carry their own guarantee, which was checked against their noise: no other may be told.
@@ -285,7 +285,7 @@ def _classifier_from(
     if classes.ndim != 1 or not len(classes) or not known:
         raise FileFormatError("its classes are not those of its source")
     schema, (accuracy, majority) = _restore_schema(about), about["held_out"]
-    if schema is not None and schema.width != width:
+    if not schema.plain and schema.width != width:
         raise FileFormatError(MISFIT)
     ways = ways_to(sources, to_source)
     strategy: Default | Documented
@@ -434,12 +434,12 @@ def _model_from(parts: Parts, name: str, kind: str, n_classes: int, way: Way) ->
 # --- schemas, where rows are those of a table -------------------------------------------------------------
 
 
-def _describe_schema(schema: Schema | None) -> About:
-    return {} if schema is None else {"schema": schema.to_dict()}
+def _describe_schema(schema: Schema) -> About:
+    return {"schema": schema.to_dict()}
 
 
-def _restore_schema(about: About) -> Schema | None:
-    return Schema.from_dict(about["schema"]) if "schema" in about else None
+def _restore_schema(about: About) -> Schema:
+    return Schema.from_dict(about["schema"])
 
 
 # --- encoders: their name and parameters, never their state -----------------------------------------------

@@ -219,7 +219,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     source_gain_: float | None
     accuracy_: float | None
     majority_: float
-    schema_: Schema | None
+    schema_: Schema
     weights_: dict[str, float] | None
     n_features_in_: int
 
@@ -273,10 +273,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         check_parameters(self, CONSTRAINTS)
         given = self._given()
         self.schema_ = self._agreed(given)
-        if self.schema_ is None:
-            rows, labels = check_rows(self, X, y)
-        else:
-            rows, labels = check_rows(self, self.schema_.transform(X), few_labels(self.schema_, X, y))
+        given_labels = y if self.schema_.plain else few_labels(self.schema_, X, y)
+        rows, labels = check_rows(self, self.schema_.transform(X), given_labels)
         if not float(np.abs(rows).max()) <= LARGEST:
             raise InvalidInputError(f"X holds numbers beyond {LARGEST:g}: rescale it")
         known = given[0].classes_ if given else None
@@ -325,12 +323,12 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
                 )
         return given
 
-    def _agreed(self, given: Sequence[PrivateSource]) -> Schema | None:
+    def _agreed(self, given: Sequence[PrivateSource]) -> Schema:
         """Return the schema of the target, which must mean the same features as those of the sources."""
-        own = self.schema
+        own = Schema.of(self.schema)
         for number, each in enumerate(given, 1):
-            own = each.schema_ if own is None else own
-            if each.schema_ is not None and own is not None and self.to_source is None:
+            own = each.schema_ if own.plain else own
+            if not each.schema_.plain and self.to_source is None:
                 which = "the source" if len(given) == 1 else f"source {number}"
                 _check_same_features(each.schema_, own, which)
         return own
@@ -550,8 +548,7 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     @one_blas_thread()  # a loaded classifier answers with the bits of the fitted one
     def _decide(self, X: ArrayLike) -> Decision:
         check_is_fitted(self, "_strategy")
-        known = X if self.schema_ is None else self.schema_.transform(X)
-        rows = check_rows(self, known, reset=False)
+        rows = check_rows(self, self.schema_.transform(X), reset=False)
         bound = min(LARGEST, float(np.finfo(rows.dtype).max))
         return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
 

@@ -37,6 +37,7 @@ from onefold.privacy.ledger import AnyLedger, all_of
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.terms import NOTHING
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 from onefold.transfer._description import (
     Description,
     MomentDescription,
@@ -127,7 +128,7 @@ class PrivateSource:
     guarantee_: Guarantee
     encoder_: Any
     n_features_in_: int
-    schema_: Schema | None = None
+    schema_: Schema = AS_THEY_STAND
 
     @classmethod
     def fit(
@@ -186,6 +187,7 @@ class PrivateSource:
         PrivateSource
             The artefact.
         """
+        schema = Schema.of(schema)
         rows, labels, person = _read(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
@@ -199,7 +201,7 @@ class PrivateSource:
             if label_mechanism is not None:
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
-            if schema is not None:
+            if not schema.plain:
                 _follow(schema, moments, encoder, person is not None)
             moments.set_params(ledger=all_of(mechanism.ledger, ledger))
             if random_state is not None:
@@ -208,7 +210,7 @@ class PrivateSource:
                 void = Guarantee("record", NOTHING, NOTHING, width).voided(LEARNED_ENCODER)
                 charge(moments.ledger, void, NAME)
             moments.fit(encoded, labels, person=person, schema=schema)
-            moments.encoding_ = "" if learned else _encoding(schema, encoder)
+            moments.encoding_ = "" if learned else encoding_of(schema, description(encoder))
             found = cls._of_moments(moments, fitted, width, schema)
         else:
             _check_span(mechanism, encoder, encoded.shape[1])
@@ -216,8 +218,9 @@ class PrivateSource:
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
                 promise = replace(promise, entry=promise.record)
-            if schema is not None:
-                promise = under_contract(replace(promise, n_features=len(schema.features)), schema)
+            if not schema.plain:
+                promise = replace(promise, n_features=len(schema.features))
+            promise = under_contract(promise, schema)
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
             charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
@@ -286,10 +289,11 @@ class PrivateSource:
         """
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
-        if moments.encoding_ not in ("", _encoding(schema, encoder)):
+        declared = Schema.of(schema)
+        if moments.encoding_ not in ("", encoding_of(declared, description(encoder))):
             raise InvalidInputError("the records of this release went through another encoder or schema")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
-        found = cls._of_moments(moments, encoder, width, schema)
+        found = cls._of_moments(moments, encoder, width, declared)
         return found._voided_by_encoder() if learns(encoder) else found._provided_by_encoder(encoder)
 
     @property
@@ -336,7 +340,7 @@ class PrivateSource:
         ndarray of shape (n_samples,)
             Labels.
         """
-        rows = X if self.schema_ is None else self.schema_.transform(X)
+        rows = self.schema_.transform(X)
         return np.asarray(self.classes_[self.description_.scores(self.encode(rows)).argmax(axis=1)])
 
     def small_classes(self) -> list[Any]:
@@ -443,7 +447,7 @@ class PrivateSource:
 
     @classmethod
     def _of_moments(
-        cls, moments: PrivateMoments, encoder: Any, width: int, schema: Schema | None
+        cls, moments: PrivateMoments, encoder: Any, width: int, schema: Schema
     ) -> "PrivateSource":
         sizes = np.maximum(moments.counts_, 1.0)
         mean = moments.sums_.sum(axis=0) / sizes.sum()
@@ -461,7 +465,7 @@ class PrivateSource:
         estimator: Autoencoder | None,
         encoder: Any,
         width: int,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
     ) -> "PrivateSource":
         prototype = WideKAHM(scale="auto", random_state=0) if estimator is None else estimator
         classifier = AutoencoderClassifier(prototype).fit(rows, labels)
@@ -476,11 +480,11 @@ class PrivateSource:
 
 
 def _read(
-    schema: Schema | None, X: Any, y: Any, mechanism: Any, encoder: Any, person: Any
+    schema: Schema, X: Any, y: Any, mechanism: Any, encoder: Any, person: Any
 ) -> tuple[Array, Labels, Any]:
     """Return rows of numbers, their labels, and whom they are about."""
-    if schema is None:
-        rows, labels = check_rows(_Rows(), X, y, declared_type=True)
+    if schema.plain:
+        rows, labels = check_rows(_Rows(), schema.transform(X), y, declared_type=True)
         return rows, labels, None if person is False else person
     of_moments = isinstance(mechanism, PrivateMoments)
     if not of_moments and person is None and _rows_per_person(mechanism) is None:
@@ -506,10 +510,6 @@ def _follow(schema: Schema, moments: PrivateMoments, encoder: Any, of_persons: b
         moments.set_params(radius=schema.row_norm)
     if moments.rows_per_person is None and of_persons:
         moments.set_params(rows_per_person=schema.rows_per_person)
-
-
-def _encoding(schema: Schema | None, encoder: Any) -> str:
-    return description(encoder) if schema is None else encoding_of(schema, description(encoder))
 
 
 def _half(n_features: int) -> int:

@@ -191,7 +191,7 @@ class Federation:
             If there is a federation already, or a setting cannot be used.
         """
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure, most_rows)
-        rows = labelled(held_out, schema)
+        rows = labelled(held_out, Schema.of(schema))
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = make_folder(root)
@@ -504,8 +504,8 @@ class Federation:
                 "bits, bound, power, floor, looks, fit_on and keys are for encrypted queries"
             )
         else:
-            combining = Combining(self.folder, rule, n_liars, labelled(held_out, schema))
-        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
+            combining = Combining(self.folder, rule, n_liars, labelled(held_out, Schema.of(schema)))
+        rows, members = checked_rows(self.folder, X, Schema.of(schema), columns, timeout, batch_size, mix)
         moments = self._loaded.moments(members)
         if moments is not None:
             check_of_sum(encrypted, rule, n_liars, held_out)
@@ -514,7 +514,7 @@ class Federation:
         if not encrypted:
             return joined(question.in_clear(combining, self._loaded), Registry(self.folder).kept_out)
         if fit_on is not None:
-            fit_on = finite_rows(fit_on if schema is None else schema.transform(fit_on))
+            fit_on = finite_rows(Schema.of(schema).transform(fit_on))
         own, key = question.own_key(bits, (bound, power, floor), looks, fit_on, keys)
         parts = question.encrypted(key)
         about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
@@ -610,7 +610,7 @@ class Federation:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIX}")
         check_encrypted(self.settings, None, None, None)
         key = QueryKeyFile.load(query_key)
-        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
+        rows, members = checked_rows(self.folder, X, Schema.of(schema), columns, timeout, batch_size, mix)
         if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
             raise InvalidInputError(ANSWERED_BY_SERVER)
         question = Question(self.folder, rows, members, *asker_of(querier), purpose, timeout, batch_size)

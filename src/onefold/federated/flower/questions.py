@@ -5,8 +5,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from onefold._base.arrays import Array
 from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
@@ -45,7 +43,7 @@ PREDICT_NUMBERS = (
 def checked_rows(
     folder: ServerFolder,
     X: Any,
-    schema: Schema | None,
+    schema: Schema,
     columns: Sequence[str] | None,
     timeout: float,
     batch_size: int,
@@ -54,10 +52,9 @@ def checked_rows(
     """The rows, and those who will be asked: at least one, with the same schema or the same columns."""
     check_parameter("timeout", timeout, Number(above=0))
     check_parameter("batch_size", batch_size, Whole(1))
-    if schema is None:
-        rows, names = finite_rows(X), column_names(X) if columns is None else tuple(columns)
-    else:
-        rows, names = finite_rows(schema.transform(X)), None
+    rows, names = finite_rows(schema.transform(X)), None
+    if schema.plain:
+        names = column_names(X) if columns is None else tuple(columns)
     if names is not None and len(names) != rows.shape[1]:
         raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
     members = Registry(folder).members
@@ -117,12 +114,10 @@ def check_of_sum(encrypted: bool, rule: str | None, n_liars: int | None, held_ou
         )
 
 
-def labelled(held_out: tuple[Any, Any] | None, schema: Schema | None) -> tuple[Array, Array] | None:
+def labelled(held_out: tuple[Any, Any] | None, schema: Schema) -> tuple[Array, Array] | None:
     """Held-out rows as sites are asked about them, and their classes."""
     if held_out is None:
         return None
-    if schema is None:
-        return finite_rows(held_out[0]), np.asarray(held_out[1])
     return finite_rows(schema.transform(held_out[0])), class_labels(schema, *held_out)
 
 

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
@@ -220,21 +219,22 @@ class Site:
             This object.
         """
         unchanged = partial(self._check_list, self.forgotten.marks)
-        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
+        declared = Schema.of(schema)
+        X, y, person = without_forgotten(self.forgotten, X, y, person, declared)
         if send_plain_sums:
-            if schema is None:
+            if declared.plain:
                 raise InvalidInputError(NEEDS_SCHEMA)
             if estimator is None:
-                estimator = default_classifier(schema).set_params(measure="euclidean")
+                estimator = default_classifier(declared).set_params(measure="euclidean")
         model = LocalModel(
             estimator,
             mechanism,
             fabricate=fabricate,
             label_mechanism=label_mechanism,
             keep_rows=send_plain_sums,
-            schema=schema,
+            schema=declared,
         )
-        n_features = np.shape(X)[-1] if schema is None else schema.width
+        n_features = declared.width_of(X)
         if send_plain_sums and not (label_mechanism is None and model.promise(n_features) is None):
             raise InvalidInputError(NO_NOISE)
         promise, n_rows = model.promise(n_features), count_rows(X)
@@ -242,7 +242,7 @@ class Site:
             confirm(promise, n_rows)
         unchanged()  # before anything is spent
         model.ledger = self._ledgers(promise, ledger)
-        if columns is None and schema is None:
+        if columns is None and declared.plain:
             columns = column_names(X)
         model.fit(X, y, person=person)
         kept = None if recipe is None else {**recipe, "rows": n_rows}
@@ -299,16 +299,17 @@ class Site:
             This object.
         """
         unchanged = partial(self._check_list, self.forgotten.marks)
-        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
+        declared = Schema.of(schema)
+        X, y, person = without_forgotten(self.forgotten, X, y, person, declared)
         if moments.epsilon is None or moments.classes is None:
             raise InvalidInputError("moments of a site need epsilon and the declared classes")
-        by_schema = schema is not None and schema.person is not None and schema.rows_per_person is not None
+        by_schema = declared.person is not None and declared.rows_per_person is not None
         of_persons = by_schema if person is None else person is not False
-        n_features = int(np.shape(X)[-1]) if schema is None else schema.width
+        n_features = declared.width_of(X)
         agreed: PrivateMoments = clone(moments)
-        if of_persons and schema is not None and agreed.rows_per_person is None:
-            agreed.set_params(rows_per_person=schema.rows_per_person)
-        promise = agreed.promise(n_features, of_persons=of_persons, schema=schema)
+        if of_persons and agreed.rows_per_person is None:
+            agreed.set_params(rows_per_person=declared.rows_per_person)
+        promise = agreed.promise(n_features, of_persons=of_persons, schema=declared)
         if not promise.holds:
             raise InvalidInputError(f"these moments would promise nothing: {'; '.join(promise.voided_by)}")
         n_rows = count_rows(X)
@@ -316,9 +317,9 @@ class Site:
             confirm(promise, n_rows)
         unchanged()  # before anything is spent
         agreed.set_params(ledger=self._ledgers(promise, ledger))
-        if columns is None and schema is None:
+        if columns is None and declared.plain:
             columns = column_names(X)
-        released = release_moments(X, y, agreed, person=person, schema=schema)
+        released = release_moments(X, y, agreed, person=person, schema=declared)
         kept = None if recipe is None else {**recipe, "rows": n_rows}
         store_moments(self.folder, released, columns, kept, check=unchanged)
         return self

@@ -331,7 +331,7 @@ def warm(folder: SiteFolder) -> None:
         if profile.sends_only_sums:
             return
         model = _served(folder, profile)
-        if profile.sums is not None and model.schema_ is not None:  # drawing the lift takes a while too
+        if profile.sums is not None and not model.schema_.plain:  # drawing the lift takes a while too
             declared_agreement(model.schema_).rows(np.zeros((1, profile.n_features)))
 
 

@@ -42,6 +42,7 @@ from onefold.federated.messages import (
 from onefold.federated.moments import MomentFederation, moments_in
 from onefold.federated.number_sums import pairs_in
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 SiteSums = PlainSums | PrivateSums
 NUMBERS_RADIUS = 1.0  # of pairs: the schema says how they become so short
@@ -71,7 +72,7 @@ def sums_of(site: str, model: LocalModel) -> PlainSums:
     """Make the message with the sums of a model's rows."""
     if model.guarantee_ is not None:
         raise InvalidInputError(NO_NOISE)
-    if model.schema_ is None:
+    if model.schema_.plain:
         raise InvalidInputError(NEEDS_SCHEMA)
     if model.measure != "euclidean" or not hasattr(model.estimator_, "leave_one_out_squares"):
         raise InvalidInputError(NEEDS_DISTANCES)
@@ -132,7 +133,7 @@ def joined_model(model: LocalModel, scores: PublicScores) -> LocalModel:
         offset = Offset.from_bytes(scores.content)
     except OnefoldError:
         raise MessageError("the scores cannot be read") from None
-    if model.schema_ is None or not _alike(offset.agreement, declared_agreement(model.schema_)):
+    if model.schema_.plain or not _alike(offset.agreement, declared_agreement(model.schema_)):
         raise MessageError("the scores are not those of a federation with this site's schema")
     return copy(model).join(offset)  # the model itself stays as it is, for other messages
 
@@ -225,14 +226,14 @@ class KeptSums:
         return self._summed(members, NUMBERS, schema)
 
     def _summed(
-        self, members: Mapping[str, RegistryEntry], measure: str, schema: Schema | None = None
+        self, members: Mapping[str, RegistryEntry], measure: str, schema: Schema = AS_THEY_STAND
     ) -> MomentFederation | None:
         made: MomentFederation | None = None
         for name, profile in _senders(members, measure).items():
             sums = _read(self.folder.sums_of(name), profile)
             if made is None:
                 lift = sums.n_directions if isinstance(sums, PlainSums) else 0
-                made = MomentFederation(schema, lift=None if schema is None else lift or None)
+                made = MomentFederation(schema, lift=None if schema.plain else lift or None)
             made.add(name, sums.content)
         return made
 

@@ -112,7 +112,7 @@ class Budget:
 
     # --- what is promised -----------------------------------------------------------------------------------
 
-    def promise(self, sampler: str, n_features: int, schema: Schema | None = None) -> Guarantee:
+    def promise(self, sampler: str, n_features: int, schema: Schema) -> Guarantee:
         """Return the guarantee of the release, from the noise that may be drawn: what holds for all of it."""
         asked, of_persons, sigmas = self.asked, self.of_persons, self.levels
         if sampler == "hardened" and max(map(max, sigmas)) > LARGEST_EXACT_NOISE:
@@ -146,7 +146,7 @@ class Budget:
         for name, given in (("centre", asked.centre), ("whitening", asked.whitening)):
             if given is not None and not isinstance(given, str):
                 guarantee = guarantee.provided(f"the given {name} is public or was released before")
-        return guarantee if schema is None else under_contract(guarantee, schema)
+        return under_contract(guarantee, schema)
 
     def _noise_words(self) -> str:
         if not isinstance(self.asked.whitening, str):

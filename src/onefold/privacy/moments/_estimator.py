@@ -233,7 +233,8 @@ class PrivateMoments(BaseEstimator):
             This object, with the release.
         """
         budget = Budget.of(self, person is not None)
-        if schema is not None and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
+        declared = Schema.of(schema)
+        if not declared.plain and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
             rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
             self.n_features_in_ = rows.shape[1]
         else:
@@ -249,7 +250,7 @@ class PrivateMoments(BaseEstimator):
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, self.sampler, person, silent=budget.mu is None)
         guarantee = reduce(
-            Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], schema)
+            Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], declared)
         )
         charge(self.ledger, guarantee, "private moments")
         sigma = budget.levels[0]  # counts, centre and whitening have the same noise in all of them
@@ -276,7 +277,7 @@ class PrivateMoments(BaseEstimator):
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total)
         )
         self.second_noise_ = np.full(len(seconds), sigma.second)
-        self.guarantee_, self.encoding_ = guarantee, "" if schema is None else encoding_of(schema)
+        self.guarantee_, self.encoding_ = guarantee, encoding_of(declared)
         self.schema_fields_ = ()
         return self
 
@@ -311,7 +312,7 @@ class PrivateMoments(BaseEstimator):
         >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
         (1.0, 1e-05)
         """
-        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, schema)
+        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, Schema.of(schema))
         return reduce(Guarantee.provided, conditions, promised)
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:

@@ -87,7 +87,7 @@ class MomentRounds:
         check_parameter("of_persons", of_persons, Flag())
         self._agreed = copy.copy(moments)
         self._agreed.n_features_in_ = n_features
-        self._schema = schema
+        self._schema = Schema.of(schema)
         if moments.classes is None:
             raise InvalidInputError("a sum over sites needs classes: the labels there can be")
         if isinstance(moments.whitening, str):
@@ -97,7 +97,7 @@ class MomentRounds:
         if moments.sampler != "hardened" or moments.random_state is not None:
             raise InvalidInputError("a sum over sites needs the hardened sampler, without a seed")
         self._budget = Budget.of(self._agreed, of_persons)
-        self.promise: Guarantee = self._budget.promise("hardened", n_features, schema)
+        self.promise: Guarantee = self._budget.promise("hardened", n_features, self._schema)
         self._classes, _ = core.candidates_of(np.asarray(moments.classes), moments.classes)
         self._sigma = self._budget.levels[0]  # counts and centre have the same noise in all of them
         given = moments.whitening
@@ -275,7 +275,7 @@ class MomentRounds:
         found.classes_, size = self._classes, found.n_features_in_
         n_matrices = 1 if pooled else len(self._classes)
         found.second_moments_ = np.empty((n_matrices, size, size))
-        found.encoding_ = "" if self._schema is None else encoding_of(self._schema)
+        found.encoding_ = encoding_of(self._schema)
         found.schema_fields_ = ()
         whole = np.concatenate([_steps(counts), np.asarray(opened)])
         found = found.with_vector(whole, (1.0, sigma.total * factor, sigma.second * factor), guarantee)
