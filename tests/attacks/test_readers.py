@@ -1,6 +1,7 @@
 """A row alone is the row among others: through every source, every dialect and every kind of field."""
 
 import gzip
+import json
 import math
 import sqlite3
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 from tests.tiers import later
@@ -168,6 +171,26 @@ def into_parts(path: Path, columns: Cells) -> Path:
     return path
 
 
+def into_lines(path: Path, columns: Cells) -> Path:
+    rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+    content = "\n".join(map(json.dumps, rows)).encode()
+    path.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
+    return path
+
+
+def into_sheet(path: Path, columns: Cells) -> Path:
+    book = openpyxl.Workbook()
+    for line in (NAMES, *zip(*(columns[name] for name in NAMES), strict=True)):
+        book.active.append(line)
+    book.save(path)
+    return path
+
+
+def into_arrow(path: Path, columns: dict[str, Any]) -> Path:
+    pa.feather.write_feather(pa.table(columns), path)
+    return path
+
+
 def into_sqlite(path: Path, columns: Cells) -> str:
     with sqlite3.connect(path) as connection:
         connection.execute(f"CREATE TABLE t ({', '.join(f'[{name}]' for name in NAMES)})")
@@ -251,6 +274,8 @@ PANDAS = typed(
     ("timedelta64[ns]", [*LENGTHS, None]),
     (pd.ArrowDtype(pa.decimal128(20, 3)), [Decimal("5"), None]),
 )
+SHEET = [text for text in TEXTS if text.isprintable() and not text.startswith("=") and text.strip()]
+LINES = (TEXTS, [*TEXTS, *NUMBERS[:-2], *LONG, True, None], [*SMALL, *LONG, 2**70], [[5], {"a": 1}, "a", 5])
 SQLITE = (TEXTS, [*TEXTS, *NUMBERS, *LONG, None], [*SMALL, None], [*NUMBERS, None], [*SMALL, *LONG])
 
 CASES: dict[str, Case] = {
@@ -266,7 +291,14 @@ CASES: dict[str, Case] = {
     "arrays.npz": Case(with_kinds(np.array, into_npz), NPZ),
     "arrow.parquet": Case(with_kinds(pa.array, into_parquet), PARQUET),
     "arrow.pq": Case(with_kinds(pa.array, into_parquet), PARQUET),
+    "arrow.arrow": Case(with_kinds(pa.array, into_arrow), PARQUET),
+    "arrow.feather": Case(with_kinds(pa.array, into_arrow), PARQUET),
+    "sheet.xlsx": Case(into_sheet, (SHEET, [*SHEET, 5, 0.5, True, NOON, NOON.date(), "="], [5, 0.5, "a"])),
     "folder": Case(with_kinds(pa.array, into_folder), PARQUET),
+    **{
+        f"lines.{suffix}": Case(into_lines, LINES, private_only=True)
+        for suffix in ("jsonl", "ndjson", "jsonl.gz")
+    },
     "folder of types": Case(into_parts, ([cell for pool in PARQUET for cell in pool],), private_only=True),
     "sqlite": Case(into_sqlite, SQLITE),
     "sqlite with bytes": Case(into_sqlite, (*SQLITE, [b"5", b"", 5, "5", None]), private_only=True),

@@ -79,7 +79,7 @@ def test_fit_refuses_a_bad_table_in_one_line_without_showing_a_cell(
     [
         ("fit none.csv --label y --out m", "none.csv: no such file"),
         ("fit . --label y --out m", "the folder has no .parquet file"),
-        ("fit good.xlsx --label y --out m", "must end in .csv,"),
+        ("fit good.xls --label y --out m", "must end in .csv,"),
         ("fit good.csv --label y --out none/m", "the folder does not exist"),
         ("fit good.csv --label y --out .", "is a folder"),
         ("fit good.csv --out m", "--label"),
@@ -138,7 +138,7 @@ def test_bad_arguments_are_refused_in_one_line(
     Path("empty.model").write_bytes(b"")
     io.save(KAHM().fit(np.eye(5)), "machine.model")
     Path("good.csv").write_text(GOOD)
-    Path("good.xlsx").write_text(GOOD)
+    Path("good.xls").write_text(GOOD)
     Path("fewer.csv").write_text("a\n1\n")
     Path("other.csv").write_text("c,d\n1,2\n")
     np.savez("three.npz", X=np.zeros((2, 3)))

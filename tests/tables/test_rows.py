@@ -146,7 +146,7 @@ def test_bad_path_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refuse(tmp_path / "none.csv")
     (tmp_path / "folder.csv").mkdir()
     assert "the folder has no .parquet file" in refuse(tmp_path / "folder.csv")
-    assert "must end in" in refuse(write_csv(tmp_path / "t.xlsx", "a\n1\n"))
+    assert "must end in" in refuse(write_csv(tmp_path / "t.xls", "a\n1\n"))
     binary = tmp_path / "b.csv"
     binary.write_bytes(bytes(range(128, 256)))
     assert "UTF-8" in refuse(binary)

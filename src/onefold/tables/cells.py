@@ -240,7 +240,7 @@ def column_from(cells: list[Any]) -> Any:
     """Return values that Python holds as a column: an array where all are of one kind, otherwise objects."""
     kinds = {type(cell) for cell in cells} - {type(None)}
     if len(kinds) == 1 and kinds <= {int, float, bool, str}:
-        with suppress(pa.ArrowException, OverflowError):  # long whole numbers
+        with suppress(pa.ArrowException, ValueError, OverflowError):  # long whole numbers, half characters
             return stripped(pa.array(cells)) if kinds == {str} else plain_column(pa.array(cells))
     return np.fromiter(cells, dtype=object, count=len(cells))
 

@@ -16,11 +16,11 @@ from onefold._base.arrays import AnyArray, column_array, rounds_whole
 from onefold.tables.cells import is_texts, plain_column
 from onefold.tables.columns import named, names_of
 from onefold.tables.databases import is_address
-from onefold.tables.sources import BLOCK_ROWS, Source, open_table
+from onefold.tables.sources import BLOCK_ROWS, READERS, Source, open_table
 
 __all__ = ["Table"]
 
-SUFFIXES = (".gz", ".csv", ".tsv", ".npz", ".parquet", ".pq", ".sql")
+SUFFIXES = (".gz", ".sql", *READERS)
 
 
 @dataclass(frozen=True, eq=False)

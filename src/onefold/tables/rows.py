@@ -308,10 +308,11 @@ def read_table(
     Parameters
     ----------
     path : path or str
-        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
-        files with the same columns, which are read in the order of their names. Or a table in a database:
-        ``postgresql://USER@HOST/DATABASE#TABLE`` or ``sqlite:///FILE#TABLE``; ``#FILE.sql`` names a file with
-        a SELECT statement instead.
+        A file ending in .csv, .tsv, .jsonl (an object in every line), .xlsx (its first sheet; extra
+        ``excel``), .npz, .parquet or .arrow; also .gz behind .csv, .tsv and .jsonl. A folder of Parquet or
+        Arrow files with the same columns, which are read in the order of their names. Or a table in a
+        database: ``postgresql://USER@HOST/DATABASE#TABLE`` or ``sqlite:///FILE#TABLE``; ``#FILE.sql`` names
+        a file with a SELECT statement instead.
     schema : Schema or None, default=None
         The contract of the table. Features and label are read by it block by block, so that a long table
         takes the memory of its numbers and not that of its texts; :meth:`Schema.parse` says which cells break

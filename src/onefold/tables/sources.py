@@ -24,14 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold._base.arrays import AnyArray
-from onefold._base.foreign import NOT_READABLE, claimed
+from onefold._base.foreign import NOT_READABLE, claimed, parse_json
+from onefold._base.optional import require
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables.blocks import BLOCK_ROWS, MOST_CELLS, Source, own_errors
 from onefold.tables.cells import (
     LOOKS_LIKE_A_NUMBER,
+    column_from,
     is_texts,
     plain_column,
     stripped,
+    text_of,
     unguarded,
     without_guards,
 )
@@ -42,6 +45,8 @@ __all__ = ["BLOCK_ROWS", "Source", "check_header", "open_table"]
 
 MOST_COLUMNS = 100_000
 MOST_BYTES = 4 << 20  # without a line end
+MOST_UNPACKED = 1 << 30  # bytes of an Excel workbook
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 DELIMITERS = ",;\t|"
 SAMPLE_LINES, SAMPLE_CHARACTERS = 50, 1 << 18
 CHUNK_CHARACTERS = 1 << 20  # that Arrow is handed at once
@@ -383,7 +388,7 @@ def _load_npz(path: Path) -> dict[str, AnyArray]:
 
 
 class ParquetSource(Source):
-    """A Parquet file, or those of one folder in the order of their names, of any length."""
+    """A Parquet or Arrow file, or those of one folder in the order of their names, of any length."""
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
         from pyarrow import dataset, fs
@@ -391,9 +396,15 @@ class ParquetSource(Source):
         super().__init__(path, private=private)
         files = sorted(filter(_is_part, path.iterdir())) if path.is_dir() else [path]
         if not files:
-            raise InvalidInputError(f"{path}: the folder has no .parquet file (folders inside are not read)")
-        form, local = dataset.ParquetFileFormat(), fs.LocalFileSystem()
-        self._parts = [form.make_fragment(str(file), local) for file in files]
+            raise InvalidInputError(
+                f"{path}: the folder has no .parquet file and no .arrow file (folders inside are not read)"
+            )
+        self._parts = [
+            (
+                dataset.ParquetFileFormat() if file.suffix.lower() in PARQUET else dataset.IpcFileFormat()
+            ).make_fragment(str(file), fs.LocalFileSystem())
+            for file in files
+        ]
         kinds: dict[str, str] = {}
         for part in self._parts:
             self._check_columns(part, kinds)
@@ -403,7 +414,9 @@ class ParquetSource(Source):
         try:
             schema = part.physical_schema
         except (pa.ArrowException, OSError) as error:
-            raise FileFormatError(f"{part.path}: not a Parquet file, or a damaged one") from error
+            raise FileFormatError(
+                f"{part.path}: not a Parquet file or one of Arrow, or a damaged one"
+            ) from error
         if len(set(schema.names)) != len(schema.names):
             raise FileFormatError(f"{part.path}: two columns have the same name")
         self.names = self.names or tuple(schema.names)
@@ -427,7 +440,7 @@ class ParquetSource(Source):
                     if len(batch):
                         yield {name: self._plain(name, batch.column(name)) for name in columns}
             except (pa.ArrowException, OSError) as error:
-                raise FileFormatError(f"{part.path}: a damaged Parquet file") from error
+                raise FileFormatError(f"{part.path}: a damaged file") from error
 
     def _plain(self, name: str, column: pa.Array) -> Any:
         try:
@@ -450,15 +463,85 @@ def _kind(type_: Any) -> str:
 
 def _is_part(file: Path) -> bool:
     # Programs that write such folders put notes for themselves beside the files: _SUCCESS, _metadata.
-    return file.suffix.lower() in (".parquet", ".pq") and file.name[0] not in "._" and file.is_file()
+    return file.suffix.lower() in (*PARQUET, *ARROW) and file.name[0] not in "._" and file.is_file()
+
+
+class JsonLinesSource(Source):
+    """A JSON object in every line: its keys are columns, and what a line does not name is missing there."""
+
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        super().__init__(path, private=private)
+        names = dict.fromkeys(name for row in self._rows() for name in row)
+        self.names = _names(path, [*names] or [""])
+
+    def _rows(self) -> Iterator[dict[str, Any]]:
+        with _open_bytes(Path(self.path)) as file:
+            for number, line in enumerate(iter(lambda: file.readline(MOST_BYTES), b""), 1):
+                try:
+                    row = parse_json(line.decode("utf-8-sig", WESTERN_BYTES)) if line.strip() else {}
+                except FileFormatError:
+                    row = None
+                if not isinstance(row, dict) or len(row) > MOST_COLUMNS:
+                    raise FileFormatError(f"{self.path}: line {number} is no JSON object, or too long")
+                if row:
+                    yield row
+
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        lines = self._rows()
+        while block := list(islice(lines, rows)):
+            cells = {name: [row.get(name) for row in block] for name in columns}
+            nested = (name for name in columns for cell in cells[name] if isinstance(cell, (dict, list)))
+            if not self.private and (name := next(nested, None)):
+                raise InvalidInputError(f"{self.path}: column {name!r} holds neither numbers nor texts")
+            yield {name: column_from(column) for name, column in cells.items()}
+
+
+class ExcelSource(Source):
+    """The first sheet of an Excel workbook (extra ``excel``); formulas are what Excel calculated."""
+
+    def __init__(self, path: Path, *, private: bool = False) -> None:
+        super().__init__(path, private=private)
+        excel = require("openpyxl", "excel")
+        try:
+            with zipfile.ZipFile(path) as archive:
+                claimed(sum(member.file_size for member in archive.infolist()), MOST_UNPACKED)
+            with warnings.catch_warnings(action="ignore"):
+                self._book = excel.load_workbook(path, read_only=True, data_only=True)
+            self._lines = self._book.worksheets[0].iter_rows(values_only=True)
+        except (*NOT_READABLE, FileFormatError) as error:
+            raise FileFormatError(f"{path}: not an Excel workbook, a damaged or too large one") from error
+        names = [*next(filter(any, self._lines), ("",))]
+        while len(names) > 1 and names[-1] is None:
+            names.pop()
+        self.names = _names(path, ["" if name is None else text_of(name) for name in names])
+
+    def close(self) -> None:
+        """Close the file."""
+        self._book.close()
+
+    def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
+        width = len(self.names)
+        lines = (line for line in self._lines if any(cell is not None for cell in line))
+        while True:
+            with warnings.catch_warnings(action="ignore"):  # they may repeat a cell
+                block = list(islice(lines, rows))
+            if not block:
+                return
+            if any(cell is not None for line in block for cell in line[width:]):
+                raise FileFormatError(f"{self.path}: a row has more cells than the header line has names")
+            full = [(*line, *[None] * width)[:width] for line in block]
+            by_column = dict(zip(self.names, map(list, zip(*full, strict=True)), strict=True))
+            yield {name: column_from(by_column[name]) for name in columns}
 
 
 READERS: dict[str, type[Source]] = {
     ".csv": CsvSource,
     ".tsv": CsvSource,
+    ".jsonl": JsonLinesSource,
+    ".ndjson": JsonLinesSource,
     ".npz": NpzSource,
-    ".parquet": ParquetSource,
-    ".pq": ParquetSource,
+    ".xlsx": ExcelSource,
+    **dict.fromkeys((*PARQUET, *ARROW), ParquetSource),
 }
 
 
@@ -468,8 +551,9 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
     Parameters
     ----------
     path : path or str
-        A file ending in .csv, .tsv, .npz or .parquet; .csv.gz and .tsv.gz are read too. A folder of Parquet
-        files. Or the address of a table in a database, ``sqlite:///FILE#TABLE``.
+        A file ending in .csv, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow; also .gz behind .csv, .tsv and
+        .jsonl. A folder of Parquet or Arrow files. Or the address of a table in a database,
+        ``sqlite:///FILE#TABLE``.
     private : bool, default=False
         Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
         that something is said. Its delimiter follows from its header alone.
@@ -486,8 +570,10 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         return ParquetSource(path, private=private)
     name = path.name.lower()
     reader = READERS.get(Path(name.removesuffix(".gz")).suffix)
-    if reader is None or (name.endswith(".gz") and reader is not CsvSource):
-        raise InvalidInputError(f"{path}: the name must end in .csv, .csv.gz, .tsv, .npz or .parquet")
+    if reader is None or (name.endswith(".gz") and reader not in (CsvSource, JsonLinesSource)):
+        raise InvalidInputError(
+            f"{path}: the name must end in .csv, .csv.gz, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow"
+        )
     if not path.is_file():
         raise InvalidInputError(f"{path}: {'not a' if path.exists() else 'no such'} file")
     if path.stat().st_size == 0:
