@@ -509,7 +509,7 @@ def test_settings_of_a_server_are_read_as_written(tmp_path: Path) -> None:
     assert ServerSettings.load(path).most_rows is None
     ServerSettings("127.0.0.1", 8443, most_rows=5).save(path)
     assert ServerSettings.load(path).most_rows == 5
-    with pytest.raises(InvalidInputError, match="most_rows must be a whole number from 1 on"):
+    with pytest.raises(InvalidInputError, match="most_rows: Input should be greater than or equal to 1"):
         ServerSettings("127.0.0.1", 8443, most_rows=0)
 
 

@@ -8,24 +8,23 @@ import json
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field
 
 from onefold._base.files import make_folder, open_file, read_saved, sweep_parts, write_whole
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
+from onefold._base.records import Record, plain_of, record
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.federated.access.approvals import MODES as APPROVAL
+from onefold.federated.access.approvals import MODES
 from onefold.federated.access.store import Store
 from onefold.federated.rules import RULES
 
 # --- settings: plain values in a file each, checked when they are made and read -----------------------------
 
 
-FORMAT = 1
-MODES = ("query", "model")
-SENDS = ("answers", "sealed-answers", "private-model", "raw-model")
 QUEUE = 256  # queries that may wait or be on their way, unless the server's operator says otherwise
 
 
@@ -44,40 +43,60 @@ def address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _parsed(path: Path) -> Any:
-    try:
-        return parse_json(path.read_bytes())
-    except FileFormatError:
-        raise FileFormatError(f"{path}: the settings cannot be read") from None
+def _checked_host(host: str) -> str:
+    if not host or any(sign.isspace() or sign in "/\\\"'" for sign in host):
+        raise InvalidInputError("must be a name or an address")
+    return host
 
 
-@dataclass(frozen=True)
-class _Settings:
-    """Plain values in a JSON file with a format number; every value is checked when it is made."""
+def _one_of(*choices: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if value not in choices:
+            raise InvalidInputError(f"must be one of {', '.join(choices)}")
+        return value
 
-    def save(self, path: Path) -> None:
+    return AfterValidator(check)
+
+
+Host = Annotated[str, AfterValidator(_checked_host)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Count = Annotated[int, Field(ge=1)]
+FromZero = Annotated[int, Field(ge=0)]
+
+
+class _Settings(Record, kind="settings"):
+    """Plain values in a JSON file that people may edit, with a format number; every value is checked."""
+
+    host: Host
+    insecure: bool
+
+    def __post_init__(self) -> None:
+        if self.insecure and not is_loopback(self.host):
+            raise InvalidInputError(
+                "plaintext is for tests on this machine: use --insecure with 127.0.0.1 only"
+            )
+
+    def save(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
         """Write the settings."""
-        plain = {"format": FORMAT, **asdict(self)}
-        write_whole(path, (json.dumps(plain, indent=1) + "\n").encode())
+        plain = {"format": self.version, **plain_of(self, {})}
+        write_whole(path, (json.dumps(plain, indent=1) + "\n").encode(), public=public)
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read the settings; anything but what :meth:`save` writes is refused."""
         try:
-            plain = _parsed(path)
-            known = {field.name for field in fields(cls)}
-            if plain.pop("format") != FORMAT or set(plain) != known:
-                raise FileFormatError(f"{path}: these are not the settings this version writes")
+            plain = parse_json(Path(path).read_bytes())
+            if plain.pop("format") != cls.version:
+                raise InvalidInputError("this version does not read them")
             return cls(**plain)
         except FileNotFoundError:
             raise InvalidInputError(f"{path}: no such file; start with onefold federate init") from None
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            raise FileFormatError(f"{path}: the settings cannot be read") from None
+            why = f": {error}" if isinstance(error, InvalidInputError) else ""
+            raise FileFormatError(f"{path}: the settings cannot be read{why}") from None
 
 
-@dataclass(frozen=True)
+@record
 class ServerSettings(_Settings):
     """How the server of a federation runs.
 
@@ -90,30 +109,17 @@ class ServerSettings(_Settings):
     queue : how many queries may wait or be on their way before more are refused for a while.
     """
 
-    host: str
-    port: int
-    mode: str = "query"
-    rule: str = "min"
-    n_liars: int = 1
+    host: Host
+    port: Port
+    mode: Annotated[str, _one_of("query", "model")] = "query"
+    rule: Annotated[str, _one_of(*RULES)] = "min"
+    n_liars: FromZero = 1
     insecure: bool = False
-    most_rows: int | None = None
-    queue: int = QUEUE
-
-    def __post_init__(self) -> None:
-        _check_address(self.host, self.port, self.insecure)
-        if type(self.n_liars) is not int or not self.n_liars >= 0:
-            raise InvalidInputError("n_liars must be a whole number from 0 on")
-        if self.most_rows is not None and (type(self.most_rows) is not int or not self.most_rows >= 1):
-            raise InvalidInputError("most_rows must be a whole number from 1 on")
-        if type(self.queue) is not int or not self.queue >= 1:
-            raise InvalidInputError("queue must be a whole number from 1 on")
-        if self.mode not in MODES:
-            raise InvalidInputError("mode must be query or model")
-        if self.rule not in RULES:
-            raise InvalidInputError(f"rule must be one of {', '.join(RULES)}")
+    most_rows: Count | None = None
+    queue: Count = QUEUE
 
 
-@dataclass(frozen=True)
+@record
 class SiteSettings(_Settings):
     """How a site of a federation runs.
 
@@ -134,16 +140,16 @@ class SiteSettings(_Settings):
     sum_encoders : by column, the encoder of a column of that table; None if it has none.
     """
 
-    name: str
-    host: str
-    port: int
+    name: Annotated[str, Field(min_length=1)]
+    host: Host
+    port: Port
     insecure: bool = False
-    per_minute: int = 10_000
-    total: int = 1_000_000
-    caller_total: int = 1_000_000
-    sends: str = "answers"
-    approval: str = "anyone"
-    declared_rows: int | None = None
+    per_minute: Count = 10_000
+    total: Count = 1_000_000
+    caller_total: Count = 1_000_000
+    sends: Annotated[str, _one_of("answers", "sealed-answers", "private-model", "raw-model")] = "answers"
+    approval: Annotated[str, _one_of(*MODES)] = "anyone"
+    declared_rows: FromZero | None = None
     tells_epsilon: bool = False
     sum_table: str | None = None
     sum_key: str | None = None
@@ -153,38 +159,6 @@ class SiteSettings(_Settings):
     def takes_part_in_sums(self) -> bool:
         """Whether the site has something to add to encrypted sums, or a key for them."""
         return self.sum_table is not None or self.sum_key is not None
-
-    def __post_init__(self) -> None:
-        _check_address(self.host, self.port, self.insecure)
-        if not isinstance(self.name, str) or not self.name:
-            raise InvalidInputError("a site needs a name")
-        for number in (self.per_minute, self.total, self.caller_total):
-            if type(number) is not int or not number >= 1:
-                raise InvalidInputError("limits of a site must be whole numbers from 1 on")
-        if self.sends not in SENDS:
-            raise InvalidInputError(f"a site sends one of {', '.join(SENDS)}")
-        if self.approval not in APPROVAL:
-            raise InvalidInputError(f"approval must be one of {', '.join(APPROVAL)}")
-        if self.declared_rows is not None and (type(self.declared_rows) is not int or self.declared_rows < 0):
-            raise InvalidInputError("declared_rows must be a whole number from 0 on")
-        if type(self.tells_epsilon) is not bool:
-            raise InvalidInputError("tells_epsilon must be true or false")
-        if not all(name is None or isinstance(name, str) for name in (self.sum_table, self.sum_key)):
-            raise InvalidInputError("sum_table and sum_key must be names of files")
-        places = {} if self.sum_encoders is None else self.sum_encoders
-        if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
-            raise InvalidInputError("sum_encoders must be names of files by column")
-
-
-def _check_address(host: Any, port: Any, insecure: Any) -> None:
-    if not isinstance(host, str) or not host or any(sign.isspace() or sign in "/\\\"'" for sign in host):
-        raise InvalidInputError("host must be a name or an address")
-    if type(port) is not int or not 1 <= port <= 65535:
-        raise InvalidInputError("port must be a whole number from 1 to 65535")
-    if type(insecure) is not bool:
-        raise InvalidInputError("insecure must be true or false")
-    if insecure and not is_loopback(host):
-        raise InvalidInputError("plaintext is for tests on this machine: use --insecure with 127.0.0.1 only")
 
 
 # How Flower's processes learn whose they are.
