@@ -122,6 +122,7 @@ class World:
 
     def __init__(self, root: Path, plan: Plan) -> None:
         from onefold.federated.flower import Federation, Site
+        from onefold.federated.flower.keeping import model_of
         from onefold.federated.flower.processes import free_port
 
         self.root, self.plan = root, plan
@@ -133,7 +134,7 @@ class World:
         for number, name in enumerate(self.names):
             site = Site(self.folders[name]).fit(*_table(SITE_ROWS, number))
             site.configure(per_minute=10**9, total=10**12, querier_total=10**12)
-            self.models[name] = LocalModel.load(site.folder.model)
+            self.models[name] = LocalModel.load(model_of(site.folder, site.profile))
         self.pool = _table(POOL * QUERY_ROWS, 99)[0].reshape(POOL, QUERY_ROWS, FEATURES)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.expected: dict[tuple[str, ...], GlobalClassifier] = {}

@@ -183,14 +183,14 @@ def fit_site(number: int) -> Callable[[Path], None]:
 
 def fitted_sites(folder: Path) -> int:
     """Which fit the folder has: every file that the profile speaks of is there and can be read."""
-    from onefold.federated.flower.keeping import notes_of, read_profile, served_model
+    from onefold.federated.flower.keeping import read_profile, recipe_of, served_model
     from onefold.federated.flower.sums import kept_sums
 
     own = site_folder(folder)
     profile = read_profile(own)
     number = int(profile.measure != "moments")
     assert kept_sums(own, profile) is not None
-    assert notes_of(own, own.recipe, profile)["fit"] == number
+    assert recipe_of(own)["fit"] == number
     if number:
         with served_model(own, profile.model_digest) as path:
             assert LocalModel.load(path).digest() == SITE_MODEL.digest()

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from tests.tiers import later
 
+from reference.site_files import model_file
+
 pytest.importorskip("starlette.testclient")
 pytest.importorskip("matplotlib")
 
@@ -267,5 +269,5 @@ def test_the_state_of_a_site_follows_from_its_files_and_its_process(tmp_path: Pa
     os.utime(folder.alive, (0, 0))
     assert state() == "stopped"
     signed(time.time())
-    folder.model.unlink()
+    model_file(folder).unlink()
     assert state() == "empty"

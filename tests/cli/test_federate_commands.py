@@ -18,6 +18,7 @@ from onefold.federated.access.log import MembershipLog
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.flower.site_app import read_profile
+from reference.site_files import model_file
 
 pytest.importorskip("flwr")
 
@@ -137,18 +138,18 @@ def test_second_fit_with_noise_must_name_a_ledger_and_keep_its_limit(
     assert main(["ledger", "new", own, "--epsilon", "5"]) == 0
     assert main(command) == 0
     site = SiteFolder(here / "federation/sites/north")
-    model = site.model.read_bytes()
+    model = model_file(site).read_bytes()
     capsys.readouterr()
     assert main(command) == 2
     said = capsys.readouterr().err
     assert "this site has spent epsilon 2 per record replaced, delta 1e-05" in said
     assert "--ledger" in said
-    assert site.model.read_bytes() == model
+    assert model_file(site).read_bytes() == model
     assert main([*command, "--ledger", own]) == 0
-    model = site.model.read_bytes()
+    model = model_file(site).read_bytes()
     assert main([*command, "--ledger", own]) == 2
     assert "epsilon would be 6 per record, the limit is 5" in capsys.readouterr().err
-    assert site.model.read_bytes() == model
+    assert model_file(site).read_bytes() == model
     assert main([*FIT, "--ignore", "one"]) == 0  # raw rows spend nothing
     assert main([*FIT, "--ignore", "one", "--ledger", own]) == 2
     assert "--ledger needs --epsilon" in capsys.readouterr().err

@@ -15,6 +15,7 @@ from onefold.cli.app import main
 from onefold.federated.flower.folders import SiteFolder
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
+from reference.site_files import model_file, profile_bytes, sums_file
 
 FOLDER = "federation/sites/north"
 BARE = ["federate", "site", "rows.csv", "--folder", FOLDER, "--fit-only"]
@@ -71,8 +72,8 @@ def test_moments_are_what_a_record_gets_and_the_forecast_comes_first(
         assert words in text
     assert "Limits:" not in text
     assert not re.search(r"\b237\b", text)
-    assert site().sums.exists()
-    assert not site().model.exists()
+    assert sums_file(site()).exists()
+    assert not model_file(site()).exists()
     assert [event.epsilon for event in Ledger.load(site().ledger).events] == [1.0]
     assert main(["federate", "site", "--folder", FOLDER, "--fit-only", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -120,7 +121,7 @@ def test_noise_that_swamps_the_data_is_refused_unless_told_so(capsys: pytest.Cap
     assert said.err.count("\n") == 1
     assert "the noise would swamp the data, with about 20 rows, 4 columns, 2 classes" in said.err
     assert "--anyway" in said.err
-    assert not site().sums.exists()
+    assert not sums_file(site()).exists()
     assert not site().ledger.exists()
     assert main([*few, "--anyway"]) == 0
     assert "expect about" in capsys.readouterr().out
@@ -131,8 +132,8 @@ def test_noise_on_rows_stays_under_its_name(capsys: pytest.CaptureFixture[str]) 
     text = capsys.readouterr().out
     assert "Forecast" not in text
     assert "The model stays here; only answers leave." in text
-    assert site().model.exists()
-    assert not site().sums.exists()
+    assert model_file(site()).exists()
+    assert not sums_file(site()).exists()
 
 
 RECORD = ["--unit", "record"]
@@ -189,5 +190,5 @@ def test_wrong_options_are_refused_in_one_line_and_spend_nothing(
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
-    assert not site().profile.exists()
+    assert not profile_bytes(site())
     assert not site().ledger.exists()

@@ -20,6 +20,7 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import PlainSums, PrivateSums, from_bytes
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
+from reference.site_files import sums_file
 
 SCHEMA = Schema(
     (
@@ -63,7 +64,7 @@ def site(name: str, *options: object) -> int:
 
 def kept(name: str) -> Any:
     """What a site would send."""
-    return from_bytes(SiteFolder(Path(f"f/sites/{name}")).sums.read_bytes())
+    return from_bytes(sums_file(SiteFolder(Path(f"f/sites/{name}"))).read_bytes())
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
@@ -185,7 +186,7 @@ def test_what_a_site_cannot_do_with_numbers_is_one_line(
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
-    assert not SiteFolder(Path("f/sites/north")).sums.exists()
+    assert not sums_file(SiteFolder(Path("f/sites/north"))).exists()
 
 
 def test_update_takes_new_rows_into_the_sums(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ from onefold.federated.flower.keeping import keep
 from onefold.federated.flower.nodes import Node
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema
+from reference.site_files import model_file, sums_file
 
 NAMES = ("age", "pulse", "weight", "height")
 FIELDS = (
@@ -113,7 +114,7 @@ def test_update_is_a_fit_of_all_rows_that_says_first_that_nothing_is_spent(
     assert "Nothing is spent" in said.err
     assert north.profile.model_digest != before.model_digest
     south = fit(SOUTH, data=write("both.csv", lines(200, 1), lines(60, 2)))
-    assert north.folder.model.read_bytes() == south.folder.model.read_bytes()
+    assert model_file(north.folder).read_bytes() == model_file(south.folder).read_bytes()
     assert replace(north.profile, site="south").to_bytes() == south.profile.to_bytes()
     assert [entry.event for entry in site_log(north.folder)] == ["updated"]
 
@@ -271,10 +272,10 @@ def test_forgetting_is_to_the_last_bit_a_fit_without_the_person(here: Path, opti
     north = fit(NORTH, *options)
     assert forget(NORTH, "--yes") == 0
     south = fit(SOUTH, *options, data=write("rest.csv", without(SECRET, lines(200, 1))))
-    assert north.folder.model.read_bytes() == south.folder.model.read_bytes()
+    assert model_file(north.folder).read_bytes() == model_file(south.folder).read_bytes()
     assert replace(north.profile, site="south").to_bytes() == south.profile.to_bytes()
     if north.sends_plain_sums:
-        ours, theirs = (each.folder.sums.read_bytes() for each in (north, south))
+        ours, theirs = (sums_file(each.folder).read_bytes() for each in (north, south))
         assert ours != theirs  # the name of the site is in it
         assert north.profile.sums == south.profile.sums
     # The person is in the new rows too, and stays out.
@@ -320,7 +321,7 @@ def test_what_was_released_with_noise_is_not_undone_and_that_is_said(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     north = fit(NORTH, *NOISE)
-    sent = north.folder.sums.read_bytes()
+    sent = sums_file(north.folder).read_bytes()
     assert forget(NORTH) == 2  # no yes: nothing at all
     assert len(north.forgotten) == 0
     capsys.readouterr()
@@ -329,14 +330,14 @@ def test_what_was_released_with_noise_is_not_undone_and_that_is_said(
     assert "is not undone" in said
     assert "was made with the rows of this person" in said
     assert "to the last bit" not in said
-    assert north.folder.sums.read_bytes() == sent
+    assert sums_file(north.folder).read_bytes() == sent
     assert len(Ledger.load(north.folder.ledger).events) == 1
     assert len(north.forgotten) == 1
     assert forget(NORTH, "--yes") == 0
     said = capsys.readouterr().out
     assert "The new release was made without the rows of this person." in said
     assert "is not undone" in said
-    assert north.folder.sums.read_bytes() != sent
+    assert sums_file(north.folder).read_bytes() != sent
     assert Ledger.load(north.folder.ledger).total("basic")[0] == 2.0
     assert Site(NORTH).recipe["rows"] == 198
 
@@ -484,7 +485,7 @@ def test_fit_that_overlaps_forgetting_is_refused_and_the_person_stays_away(here:
             Site(NORTH).folder,
             replace(without_her, n_features=9),
             {},
-            partial(Site(NORTH)._check_list, frozenset()),
+            check=partial(Site(NORTH)._check_list, frozenset()),
         )
     assert Site(NORTH).profile.n_features == without_her.n_features
     assert Site(SOUTH).fit(columns(without(SECRET, lines(200, 1))), schema=SCHEMA).profile.model_digest == (

@@ -19,6 +19,7 @@ from onefold.federated.flower.registry import Registry
 from onefold.federated.messages import Answers, Query
 from onefold.privacy import Guarantee
 from reference.neighbours import outline
+from reference.site_files import model_file, profile_bytes
 
 pytest.importorskip("flwr")
 
@@ -118,8 +119,8 @@ def test_wrong_options_are_refused_in_one_line_and_leave_no_model(case: str, her
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert not SiteFolder(SITE).profile.exists()
-    assert not SiteFolder(SITE).model.exists()
+    assert not profile_bytes(SiteFolder(SITE))
+    assert not model_file(SiteFolder(SITE)).exists()
 
 
 def test_first_record_of_a_table_without_a_header_does_not_become_names(here: Path, capsys) -> None:
@@ -128,7 +129,7 @@ def test_first_record_of_a_table_without_a_header_does_not_become_names(here: Pa
     said = capsys.readouterr().err
     assert "add a line with names of columns" in said
     assert "0.1" not in said
-    assert not SiteFolder(SITE).profile.exists()
+    assert not profile_bytes(SiteFolder(SITE))
 
 
 def claims(text: str) -> list[str]:
@@ -243,7 +244,7 @@ def test_type_in_which_a_file_keeps_a_column_is_not_told(here: Path, capsys) -> 
         columns = {"age": np.linspace(0, 1, 40, dtype=np.float32), "outcome": np.arange(40) % 2}
         np.savez(f"{name}.npz", score=score.astype(np.int16 if name == "whole" else np.float32), **columns)
         assert main(fit("--epsilon", 2, "--range", 0, 2, data=f"{name}.npz", folder=folder)) == 0
-        seen.append(outline(SiteFolder(folder).model.read_bytes()))
+        seen.append(outline(model_file(SiteFolder(folder)).read_bytes()))
     assert seen[0] == seen[1]
 
 
@@ -262,6 +263,8 @@ def test_one_record_changes_no_name_type_or_length_of_what_leaves(record, here: 
         answer = site_app.answer(place, Query("q", np.full((4, 3), 0.5)), "anyone")
         assert isinstance(answer, Answers)
         header, values = plain_of(replace(answer, site="any"), {}), answer.values
-        files = sorted(path.name for path in place.state.iterdir())
-        seen.append((told, outline(place.model.read_bytes()), header, values.dtype, values.shape, files))
+        files = sorted(path.suffix for path in place.state.iterdir())
+        seen.append(
+            (told, outline(model_file(place).read_bytes()), header, values.dtype, values.shape, files)
+        )
     assert seen[0] == seen[1]

@@ -222,7 +222,7 @@ def test_query_key_is_signed_as_it_arrives(folder: SiteFolder) -> None:
     both.check(arrived[1], folder.federation_id, arrived[0])
     stated.check(arrived[0], folder.federation_id)
     found = site_app.signatures_of(to_records([LOCK, query], "me", [stated]))
-    assert {name: own.plain for name, own in found.items()} == {admission.EVERY: stated.plain}
+    assert {name: own.plain for name, own in found.items()} == {site_app.EVERY: stated.plain}
 
 
 def envelope(content: Any) -> Message:

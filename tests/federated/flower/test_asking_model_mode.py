@@ -16,6 +16,7 @@ import pytest
 from onefold._base.archive import read_archive
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower.registry import Status
+from reference.site_files import model_file
 
 pytestmark = pytest.mark.nightly
 
@@ -68,7 +69,7 @@ def test_server_in_model_mode_answers_without_the_sites(gathered: Any, tmp_path:
     assert (told["code"], told["answered"], told["partial"]) == (0, ["north", "west"], False)
     expected = GlobalClassifier()
     for name in ("north", "west"):
-        expected.add(name, LocalModel.load(gathered.site(name).model))
+        expected.add(name, LocalModel.load(model_file(gathered.site(name))))
     with np.load(tmp_path / "out.npz") as found:
         np.testing.assert_array_equal(found["measures"], expected.measures(gathered.X_test))
 
@@ -103,7 +104,7 @@ def test_status_shows_which_models_are_private(gathered: Any) -> None:
 
 def test_model_at_the_server_is_the_file_at_the_site(gathered: Any) -> None:
     for name in ("north", "west"):
-        content = gathered.site(name).model.read_bytes()
+        content = model_file(gathered.site(name)).read_bytes()
         assert (gathered.server.models / f"{name}.onefold").read_bytes() == content
         assert hashlib.sha256(content).hexdigest() == gathered.registry.sites[name].profile.model_digest
 
@@ -113,7 +114,7 @@ def test_remove_deletes_the_model_of_the_site(copied: Any) -> None:
     assert [path.name for path in copied.server.models.iterdir()] == ["north.onefold"]
     told = copied.query()
     assert told["answered"] == ["north"]
-    alone = LocalModel.load(copied.site("north").model)
+    alone = LocalModel.load(model_file(copied.site("north")))
     best = alone.classes_[alone.answers(copied.X_test).argmin(axis=1)]
     assert told["labels"] == best.tolist()
 

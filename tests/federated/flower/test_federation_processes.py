@@ -18,6 +18,7 @@ from onefold.exceptions import FederationError
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.processes import free_port
+from reference.site_files import model_file
 
 pytestmark = pytest.mark.nightly
 
@@ -58,7 +59,7 @@ def running(
 def in_one_process(sites: dict[str, Site], *names: str) -> GlobalClassifier:
     classifier = GlobalClassifier()
     for name in names:
-        classifier.add(name, LocalModel.load(sites[name].folder.model))
+        classifier.add(name, LocalModel.load(model_file(sites[name].folder)))
     return classifier
 
 

@@ -31,6 +31,7 @@ from onefold.federated.messages import (
 )
 from onefold.privacy import Laplace, Ledger, PrivateMoments, domain_of
 from onefold.tables import Field, Schema
+from reference.site_files import model_file, sums_file
 
 SCHEMA = Schema(
     (
@@ -71,7 +72,7 @@ def net(tmp_path: Path) -> Network:
 
 
 def content(net: Network, name: str) -> bytes:
-    found = from_bytes(net.folder(name).sums.read_bytes())
+    found = from_bytes(sums_file(net.folder(name)).read_bytes())
     assert isinstance(found, PrivateSums)
     return found.content
 
@@ -156,9 +157,9 @@ def test_moments_are_sent_once_and_again_only_after_another_release(net: Network
 
 def test_site_keeps_nothing_but_the_moments_and_answers_no_query(net: Network) -> None:
     net.site("north").fit(table(0), schema=SCHEMA)
-    assert net.folder("north").model.exists()
+    assert model_file(net.folder("north")).exists()
     net.come("north")
-    assert not net.folder("north").model.exists()
+    assert not model_file(net.folder("north")).exists()
     assert net.site("north").sends_moments
     assert not net.site("north").model_may_leave
     assert not net.site("north").sends_plain_sums
@@ -231,7 +232,7 @@ def test_moments_without_a_guarantee_cannot_be_stored(net: Network) -> None:
         net.site("north").fit_moments(
             table(0), None, declared_moments(1.0, schema=SCHEMA, sampler="float"), schema=SCHEMA
         )
-    assert not net.folder("north").sums.exists()
+    assert not sums_file(net.folder("north")).exists()
     assert not net.folder("north").ledger.exists()
 
 
@@ -277,15 +278,15 @@ def test_ledger_is_charged_before_and_a_second_release_must_name_it(net: Network
     ledger = Ledger.load(site.folder.ledger)
     assert (ledger.unit, ledger.neighbours) == ("record", "add-remove")
     assert [event.epsilon for event in ledger.events] == [4.0]
-    before = site.folder.sums.read_bytes()
+    before = sums_file(site.folder).read_bytes()
     with pytest.raises(InvalidInputError, match="this site has spent epsilon 4 per record"):
         site.fit_moments(table(0), None, AGREED, schema=SCHEMA)
     limited = net.site("south")
     Ledger(3.0, unit="record", neighbours="add-remove").save(limited.folder.ledger)
     with pytest.raises(BudgetExceededError):
         limited.fit_moments(table(0), None, AGREED, schema=SCHEMA)
-    assert site.folder.sums.read_bytes() == before
-    assert not limited.folder.sums.exists()
+    assert sums_file(site.folder).read_bytes() == before
+    assert not sums_file(limited.folder).exists()
 
 
 def test_persons_are_protected_as_the_schema_declares(net: Network) -> None:
@@ -315,8 +316,8 @@ def test_message_and_profile_of_neighbouring_tables_differ_in_released_numbers_o
         about, arrays = PrivateMoments.from_bytes(content(net, "north")).to_parts()
         shapes = {name: (array.dtype, array.shape) for name, array in arrays.items()}
         noise = {name: arrays[name].tolist() for name in arrays if "noise" in name}
-        size = len(net.folder("north").sums.read_bytes())
-        files = sorted(path.name for path in net.folder("north").state.iterdir())
+        size = len(sums_file(net.folder("north")).read_bytes())
+        files = sorted(path.suffix for path in net.folder("north").state.iterdir())
         seen.append((profile, about, shapes, noise, size, files))
     # How the budget is divided follows from the noisy counts, which are released.
     assert all(each[0] == seen[0][0] and each[1] == seen[0][1] for each in seen)

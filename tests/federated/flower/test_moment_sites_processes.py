@@ -17,6 +17,7 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import PrivateSums, from_bytes
 from onefold.privacy import Ledger
 from onefold.tables import Field, Schema, read_table
+from reference.site_files import sums_file
 
 NAMES = ("north", "south", "west")
 SCHEMA = Schema(
@@ -40,7 +41,7 @@ def write(path: Path, n: int, seed: int) -> None:
 
 
 def content(made: Any, name: str) -> bytes:
-    found = from_bytes(SiteFolder(made.root / "sites" / name).sums.read_bytes())
+    found = from_bytes(sums_file(SiteFolder(made.root / "sites" / name)).read_bytes())
     assert isinstance(found, PrivateSums)
     return found.content
 

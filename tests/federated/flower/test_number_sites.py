@@ -26,6 +26,7 @@ from onefold.federated.number_sums import NumberRelease
 from onefold.privacy import Ledger, PrivateMoments
 from onefold.privacy.moments._release import KIND as MOMENTS_KIND
 from onefold.tables import Field, Schema
+from reference.site_files import model_file, sums_file
 
 SCHEMA = Schema(
     (
@@ -55,7 +56,7 @@ class Network(InProcessNetwork):
         return self.look(name)
 
     def content(self, name: str) -> bytes:
-        found = from_bytes(self.folder(name).sums.read_bytes())
+        found = from_bytes(sums_file(self.folder(name)).read_bytes())
         assert isinstance(found, PrivateSums | PlainSums)
         return found.content
 
@@ -137,7 +138,7 @@ def test_sums_leave_without_noise_only_by_consent_and_never_beside_noise(net: Ne
         net.come("north", PLAIN, send_plain_sums=False)
     with pytest.raises(InvalidInputError, match="plain sums do not go with noise"):
         net.come("north", NOISY, send_plain_sums=True)
-    assert not net.folder("north").sums.exists()
+    assert not sums_file(net.folder("north")).exists()
     assert net.come("north", NOISY) is Status.MEMBER
     assert net.come("south", PLAIN) is Status.REFUSED
     assert net.told["south"] == OTHER_NOISE
@@ -174,7 +175,7 @@ def test_moments_that_no_rows_have_are_refused(agreed: NumberRelease, net: Netwo
     net.come("north", agreed)
     net.federation.remove("north")
     net.federation.add("north")
-    honest, profile = from_bytes(net.folder("north").sums.read_bytes()), net.site("north").profile
+    honest, profile = from_bytes(sums_file(net.folder("north")).read_bytes()), net.site("north").profile
     content = net.content("north")
     arrays = PrivateMoments.from_bytes(content).to_parts()[1]
     products, sums, counts = (arrays[name] for name in ("second_moments", "sums", "counts"))
@@ -202,7 +203,7 @@ def test_moments_that_no_rows_have_are_refused(agreed: NumberRelease, net: Netwo
 
 def test_sums_of_another_kind_than_the_profile_says_are_refused(net: Network) -> None:
     net.come("west", PLAIN)
-    honest = from_bytes(net.folder("west").sums.read_bytes())
+    honest = from_bytes(sums_file(net.folder("west")).read_bytes())
     assert isinstance(honest, PlainSums)
     for wrong in (
         replace(honest, site="north", n_directions=3),
@@ -245,7 +246,7 @@ def test_site_for_numbers_keeps_no_model_and_answers_no_query(net: Network) -> N
     assert site.predicts_numbers
     assert site.sends_plain_sums
     assert not site.sends_moments
-    assert not site.folder.model.exists()
+    assert not model_file(site.folder).exists()
     asked = Query("q", SCHEMA.transform(table(1, 5)))
     assert isinstance(site_app.answer(site.folder, asked, "anyone"), Failure)
     assert isinstance(site_app.model_parcel(site.folder), Failure)

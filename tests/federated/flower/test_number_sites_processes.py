@@ -18,6 +18,7 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.messages import PlainSums, PrivateSums, from_bytes
 from onefold.federated.number_sums import NumberRelease
 from onefold.tables import Field, Schema, read_table
+from reference.site_files import sums_file
 
 NAMES = ("north", "south", "west")
 SCHEMA = Schema(
@@ -62,7 +63,7 @@ def test_sites_send_moments_once_and_the_server_predicts_without_them(
     def expected(*names: str) -> list[float]:
         together = MomentFederation(SCHEMA, lift=lift)
         for name in names:
-            found = from_bytes(SiteFolder(root / "sites" / name).sums.read_bytes())
+            found = from_bytes(sums_file(SiteFolder(root / "sites" / name)).read_bytes())
             assert isinstance(found, PlainSums if epsilon is None else PrivateSums)
             together.add(name, found.content)
         return list(together.fitted(MomentRegressor).predict(asked).tolist())

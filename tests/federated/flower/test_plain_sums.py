@@ -40,6 +40,7 @@ from onefold.federated.messages import (
 )
 from onefold.privacy import OptimalNoise, domain_of
 from onefold.tables import Field, Schema
+from reference.site_files import sums_file
 
 NAMES = ("north", "south", "west")
 FIELDS = (
@@ -330,7 +331,7 @@ def test_sums_leave_only_if_the_fit_was_told_so(
     """Whatever the server asks for, and however often."""
     folder = net.site("north")
     Site(folder.root).fit(table(0), schema=SCHEMA, send_plain_sums=told)
-    assert folder.sums.exists() is told
+    assert sums_file(folder).exists() is told
     monkeypatch.setenv("ONEFOLD_SITE", str(folder.root))
     reply = answer_message(_envelope(SUMS), None)
     (message,) = from_records(reply.content)
@@ -341,7 +342,7 @@ def test_sums_leave_only_if_the_fit_was_told_so(
         assert isinstance(message, Failure)
         assert message.code is FailureCode.NOT_PRIVATE
     Site(folder.root).fit(table(0), schema=SCHEMA)  # fitted anew without the word
-    assert not folder.sums.exists()
+    assert not sums_file(folder).exists()
     assert Site(folder.root).profile.sums is None
 
 
@@ -381,7 +382,7 @@ def test_plain_sums_need_a_schema_distances_and_no_noise(net: Network) -> None:
         rows, y = (table(0), None) if given["schema"] else (np.ones((4, 2)), [0, 0, 1, 1])
         with pytest.raises(InvalidInputError, match=line):
             site.fit(rows, y, send_plain_sums=True, **given)
-        assert not site.folder.sums.exists()
+        assert not sums_file(site.folder).exists()
         assert not site.folder.ledger.exists()  # nothing was spent on it
 
 

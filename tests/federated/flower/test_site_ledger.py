@@ -8,6 +8,7 @@ import pytest
 from onefold.exceptions import BudgetExceededError, InvalidInputError
 from onefold.federated.flower.folders import SiteFolder
 from onefold.privacy import AnalyticGaussian, Box, Ledger, RandomisedLabels
+from reference.site_files import profile_bytes
 
 pytest.importorskip("flwr")
 pytestmark = pytest.mark.filterwarnings("ignore::onefold.exceptions.DataScaleWarning")
@@ -40,12 +41,12 @@ def test_the_first_fit_with_noise_makes_the_ledger_of_the_folder(site) -> None:
 
 def test_a_second_fit_with_noise_must_name_a_ledger(site, tmp_path: Path) -> None:
     site.fit(X, Y, mechanism=NOISE)
-    before = site.folder.profile.read_bytes()
+    before = profile_bytes(site.folder)
     with pytest.raises(
         InvalidInputError, match=r"has spent epsilon 0\.5 per record replaced, delta 1e-06.*ledger\.json"
     ):
         site.fit(X, Y, mechanism=NOISE)
-    assert site.folder.profile.read_bytes() == before
+    assert profile_bytes(site.folder) == before
     site.fit(X, Y)  # raw rows spend nothing
     site.fit(X, Y, mechanism=NOISE, ledger=site.folder.ledger)
     assert spent(site.folder) == [0.5, 0.5]
@@ -88,10 +89,10 @@ def test_another_ledger_counts_besides_that_of_the_folder(site, tmp_path: Path) 
 def test_a_limit_that_was_set_beforehand_holds(site) -> None:
     Ledger(limit_epsilon=0.6).save(site.folder.ledger)
     site.fit(X, Y, mechanism=NOISE)
-    profile = site.folder.profile.read_bytes()
+    profile = profile_bytes(site.folder)
     with pytest.raises(BudgetExceededError):
         site.fit(X, Y, mechanism=NOISE, ledger=site.folder.ledger)
-    assert site.folder.profile.read_bytes() == profile
+    assert profile_bytes(site.folder) == profile
 
 
 def test_noise_without_a_guarantee_is_not_counted_and_refused_with_a_ledger(site) -> None:

@@ -149,8 +149,10 @@ def add_forget(parts: Any) -> None:
 
 def run_forget(args: argparse.Namespace) -> int:
     """Enter the person in the list and fit anew, or do nothing at all."""
+    from onefold.federated.flower.keeping import find_profile
+
     site = _site(args.folder)
-    if not site.folder.profile.exists():
+    if find_profile(site.folder) is None:
         return _forget_without_model(site, args)
     before, in_force = _rows(site), site.profile.model_digest
     whole: dict[str, Any] = {"instead": args.data is not None, "name_it": "with --data"}
@@ -244,12 +246,13 @@ def add_status(parts: Any) -> None:
 
 def run_status(args: argparse.Namespace) -> int:
     """Tell what the folder knows."""
+    from onefold.federated.flower.keeping import find_profile
     from onefold.privacy.ledger import Ledger
 
     site = _site(args.folder)
     n_forgotten = len(site.forgotten)
     spent = Ledger.load(site.folder.ledger).spent if site.folder.ledger.is_file() else None
-    if not site.folder.profile.exists():
+    if find_profile(site.folder) is None:
         lines = [
             f"site {site.settings.name}: no model",
             "ledger: " + ("nothing was counted" if spent is None else f"spent {spent}"),

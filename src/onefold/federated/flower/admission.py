@@ -8,7 +8,7 @@ may leave. A site that dies before has not answered, and takes the same query ag
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -20,18 +20,14 @@ from onefold.federated.access.log import FIRST, SiteEvent, SiteLog
 from onefold.federated.access.signatures import (
     AnySignature,
     KeySignature,
-    SentSignature,
     Signature,
     SumSignature,
 )
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
-from onefold.federated.messages import FailureCode, Limits, Query, QueryKey, from_bytes
+from onefold.federated.messages import FailureCode, Query, QueryKey
 
 # Counters of queriers that sign begin with this, and no name that the server gives may.
 ACCOUNT = "key."
-MOST_SIGNATURES = 256
-LONGEST = 2**16  # bytes of a signature
-EVERY = "*"  # what stands for a query where a signature is that of the query key
 LEAVE = (SiteEvent.MODEL_SENT, SiteEvent.SUMS_SENT, SiteEvent.SUM_STEP)  # events of what goes to the server
 
 
@@ -196,29 +192,3 @@ def _is_signed(facts: dict[str, Any]) -> bool:
         return kind(**plain).is_genuine
     except MessageError:
         return False
-
-
-# --- on the way -------------------------------------------------------------------------------------------
-
-
-def packed(signatures: Iterable[SentSignature | None]) -> list[bytes]:
-    """Signatures as they travel beside queries."""
-    return [signature.to_bytes() for signature in signatures if signature is not None]
-
-
-def unpacked(contents: Any) -> dict[str, SentSignature]:
-    """What :func:`packed` wrote, by the ids of the queries; each query has one signature at most.
-
-    The signature of a query key is under ``EVERY``.
-    """
-    if not isinstance(contents, list) or len(contents) > MOST_SIGNATURES:
-        raise MessageError("the signatures cannot be read")
-    found: dict[str, SentSignature] = {}
-    for content in contents:
-        signature = from_bytes(content, Limits(max_bytes=LONGEST))
-        if not isinstance(signature, SentSignature):
-            raise MessageError("the signatures cannot be read")
-        found[getattr(signature, "query", EVERY)] = signature
-    if len(found) < len(contents):
-        raise MessageError("a query has two signatures")
-    return found

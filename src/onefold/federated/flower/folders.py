@@ -9,14 +9,14 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field
 
 from onefold._base.files import make_folder, open_file, read_saved, sweep_parts, write_whole
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
-from onefold._base.records import Record, plain_of, record
+from onefold._base.records import plain_of, record
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.access.approvals import MODES
 from onefold.federated.access.store import Store
@@ -25,6 +25,7 @@ from onefold.federated.rules import RULES
 # --- settings: plain values in a file each, checked when they are made and read -----------------------------
 
 
+FORMAT = 1
 QUEUE = 256  # queries that may wait or be on their way, unless the server's operator says otherwise
 
 
@@ -64,7 +65,7 @@ Count = Annotated[int, Field(ge=1)]
 FromZero = Annotated[int, Field(ge=0)]
 
 
-class _Settings(Record, kind="settings"):
+class _Settings:
     """Plain values in a JSON file that people may edit, with a format number; every value is checked."""
 
     host: Host
@@ -76,17 +77,21 @@ class _Settings(Record, kind="settings"):
                 "plaintext is for tests on this machine: use --insecure with 127.0.0.1 only"
             )
 
-    def save(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The values for JSON."""
+        return {"format": FORMAT, **plain_of(self, {})}
+
+    def save(self, path: Path) -> None:
         """Write the settings."""
-        plain = {"format": self.version, **plain_of(self, {})}
-        write_whole(path, (json.dumps(plain, indent=1) + "\n").encode(), public=public)
+        write_whole(path, (json.dumps(self.plain, indent=1) + "\n").encode())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
+    def load(cls, path: Path) -> Self:
         """Read the settings; anything but what :meth:`save` writes is refused."""
         try:
-            plain = parse_json(Path(path).read_bytes())
-            if plain.pop("format") != cls.version:
+            plain = parse_json(path.read_bytes())
+            if plain.pop("format") != FORMAT:
                 raise InvalidInputError("this version does not read them")
             return cls(**plain)
         except FileNotFoundError:
@@ -296,17 +301,11 @@ class SiteFolder(_Folder):
         self.public_key = root / "node.pub"
         self.ledger = root / "ledger.json"  # what fits with noise have spent on this site's rows
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
-        self.model = self.state / "model.onefold"
-        self.sums = self.state / "plain.sums"  # there only if the last fit was told to send them
-        self.profile = self.state / "profile"  # what the site says about its model
         self.alive = self.state / "alive.json"  # sign of life of the process that runs the site
         self.paused = self.state / "paused"  # while this file is there, nobody is answered
         self.kept_out = (
             self.state / "kept_out"
         )  # there if the server has said that it does not take this site
-        self.recipe = self.state / "fit.json"  # how the last fit was made, for the next one
-        # What the profile speaks of: replaced together.
-        self.fitted = (self.model, self.sums, self.recipe)
         self.log = self.state / "queries.log"  # which queries were answered and which were refused
         self.rounds = self.state / "rounds"  # encrypted sums: contracts, what was sent, what was signed
 

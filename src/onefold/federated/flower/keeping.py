@@ -1,9 +1,9 @@
-"""The files that belong to one fit of a site, and how they are replaced by those of the next one.
+"""What belongs to one fit of a site, and how it is replaced by that of the next one.
 
-What a site says about itself, its profile, names the model and the sums that it speaks of by their digests.
-New files are first written beside the old ones. Writing the new profile is the one step that counts: before
-it the old files belong to the site, after it the new ones, and a site that stops anywhere has all files of
-one fit. Only then do the new files take the names of the old ones.
+What a site says about itself, its profile, is in its store, and names the model and the sums that it speaks
+of by their digests, as their files are named. New files are written beside the old ones. Writing the new
+profile is the one step that counts: before it the old files belong to the site, after it the new ones. Files
+that the profile does not name are deleted.
 """
 
 import json
@@ -12,17 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onefold._base.files import file_lock, remove_file, replace_file, write_whole
-from onefold.exceptions import FederationError, MessageError, OnefoldError
+from onefold._base.files import remove_file, write_whole
+from onefold.exceptions import FederationError, OnefoldError
+from onefold.federated.access.store import read_value, write_value
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.life import read_sign
-from onefold.federated.messages import (
-    PlainSums,
-    PrivateSums,
-    Profile,
-    digest_of,
-    from_bytes,
-)
+from onefold.federated.messages import Profile, digest_of
 
 Content = bytes | Callable[[Path], None]
 
@@ -31,14 +26,38 @@ class Changed(FederationError):
     """The site was fitted anew between reading its profile and reading a file."""
 
 
+def find_profile(folder: SiteFolder) -> Profile | None:
+    """What the site says about its model; None before the first fit."""
+    with folder.store.reading() as db:
+        content = read_value(db, "profile", None)
+    return None if content is None else Profile.from_bytes(content)
+
+
 def read_profile(folder: SiteFolder) -> Profile:
     """What the site says about its model."""
     try:
-        return Profile.load(folder.profile)
+        profile = find_profile(folder)
     except (OSError, OnefoldError):
-        raise FederationError(
-            "this site has no model yet: fit one, with DATA and --label or --schema"
-        ) from None
+        profile = None
+    if profile is None:
+        raise FederationError("this site has no model yet: fit one, with DATA and --label or --schema")
+    return profile
+
+
+def write_profile(folder: SiteFolder, profile: Profile) -> None:
+    """Write what the site says about its model: from now on it speaks of other files."""
+    with folder.store.transaction() as db:
+        write_value(db, "profile", profile.to_bytes())
+
+
+def model_of(folder: SiteFolder, profile: Profile) -> Path:
+    """Where the model is that a profile speaks of."""
+    return folder.state / f"{profile.model_digest}.onefold"
+
+
+def sums_of(folder: SiteFolder, profile: Profile) -> Path:
+    """Where the sums are that a profile speaks of."""
+    return folder.state / f"{profile.sums}.sums"
 
 
 def state_of(folder: SiteFolder) -> str:
@@ -47,12 +66,11 @@ def state_of(folder: SiteFolder) -> str:
     It is "empty" without a model, sums or a part in encrypted sums; "stopped" if no process runs it;
     "connecting" until the server has let it in; then "paused", "sums" if it is not asked, or "answers".
     """
-    profile = read_profile(folder) if folder.profile.exists() else None
+    profile = find_profile(folder)
     if profile is None:
         ready = folder.settings.takes_part_in_sums
     else:
-        path = folder.sums if profile.sends_only_sums else folder.model
-        ready = path.exists() or _beside(path).exists()
+        ready = (sums_of if profile.sends_only_sums else model_of)(folder, profile).exists()
     sign = read_sign(folder.alive)
     if not ready:
         return "empty"
@@ -65,110 +83,55 @@ def state_of(folder: SiteFolder) -> str:
     return "sums" if profile is None or profile.sends_only_sums else "answers"
 
 
-def write_profile(folder: SiteFolder, profile: Profile) -> None:
-    """Write what the site says about its model: from now on it speaks of other files."""
-    profile.save(folder.profile)
-
-
 def keep(
     folder: SiteFolder,
     profile: Profile,
     files: Mapping[Path, Content],
+    recipe: Mapping[str, Any] | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> None:
-    """Put the files of a fit in the place of those of the fit before: all of them or none.
+    """Put a fit in the place of the one before: its profile, its files and how it was made, or nothing.
 
-    A file is its content, or a function that writes it to the path it is given. Files of the fit before that
-    the new one does not have are deleted. ``check`` is called when no other fit can come between any more;
-    what it raises leaves everything as it was.
+    A file is its content, or a function that writes it to the path it is given. ``check`` is called when no
+    other fit can come between any more; what it raises leaves everything as it was.
     """
     folder.prepare()
-    with file_lock(folder.profile):
+    with folder.store.transaction() as db:
         check()
-        _settle(folder)
         for path, content in files.items():
             if callable(content):
-                content(_beside(path))
+                content(path)
             else:
-                write_whole(_beside(path), content)
-        write_profile(folder, profile)
-        _settle(folder)
+                write_whole(path, content)
+        write_value(db, "profile", profile.to_bytes())
+        write_value(db, "recipe", json.dumps({} if recipe is None else dict(recipe), allow_nan=False))
+    settle(folder)
 
 
 def settle(folder: SiteFolder) -> None:
-    """Delete what does not belong to the profile, if a program stopped while it replaced the files."""
-    if folder.state.is_dir():
-        with file_lock(folder.profile):
-            _settle(folder)
+    """Delete the files of earlier fits, and of one that was stopped."""
+    with folder.store.transaction():  # nobody keeps a fit meanwhile
+        profile = find_profile(folder)
+        named = () if profile is None else (model_of(folder, profile), sums_of(folder, profile))
+        for path in (*folder.state.glob("*.onefold"), *folder.state.glob("*.sums")):
+            if path not in named:
+                remove_file(path)
 
 
 @contextmanager
 def served_model(folder: SiteFolder, digest: str) -> Iterator[Path]:
     """Where the model with this digest is; no fit can replace it while the block runs."""
-    with file_lock(folder.profile):
+    with folder.store.transaction():
         profile = read_profile(folder)
         if profile.model_digest != digest:
             raise Changed("the model is not the one the profile speaks of")
-        yield _place(folder, folder.model, profile)
+        path = model_of(folder, profile)
+        if not path.is_file() or digest_of(path.read_bytes()) != digest:
+            raise FederationError(f"{path.name} is not the model that the profile speaks of")
+        yield path
 
 
-def sums_place(folder: SiteFolder, profile: Profile) -> Path:
-    """Where the sums are that a profile speaks of."""
-    with file_lock(folder.profile):
-        return _place(folder, folder.sums, profile)
-
-
-def notes_of(folder: SiteFolder, path: Path, profile: Profile) -> dict[str, Any]:
-    """What a file of notes says about the model of a profile; nothing if it is about another one."""
-    for place in (path, _beside(path)):
-        if _belongs(folder, path, place, profile):
-            return _notes(place)
-    return {}
-
-
-def _place(folder: SiteFolder, path: Path, profile: Profile) -> Path:
-    for place in (path, _beside(path)):
-        if _belongs(folder, path, place, profile):
-            return place
-    raise FederationError(f"{path.name} is not the one the profile speaks of")
-
-
-def _settle(folder: SiteFolder) -> None:
-    try:
-        profile = read_profile(folder)
-    except FederationError:
-        profile = None
-    for path in folder.fitted:
-        beside = _beside(path)
-        if profile is not None and _belongs(folder, path, beside, profile):
-            replace_file(beside, path)
-        elif profile is not None and path.exists() and not _belongs(folder, path, path, profile):
-            remove_file(path)
-        if beside.exists():
-            remove_file(beside)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f"next-{path.name}")
-
-
-def _belongs(folder: SiteFolder, path: Path, place: Path, profile: Profile) -> bool:
-    """Whether what is at a place is the file ``path`` of the fit that a profile speaks of."""
-    try:
-        if path == folder.model:
-            content = place.read_bytes()
-            return not profile.sends_only_sums and digest_of(content) == profile.model_digest
-        if path == folder.sums:
-            found = from_bytes(place.read_bytes()) if profile.sums is not None else None
-            return isinstance(found, PlainSums | PrivateSums) and digest_of(found.content) == profile.sums
-        return bool(_notes(place).get("model") == profile.model_digest)
-    except (OSError, MessageError):
-        return False
-
-
-def _notes(place: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(place.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return plain if isinstance(plain, dict) else {}
+def recipe_of(folder: SiteFolder) -> dict[str, Any]:
+    """How the last fit was made, as it was told; empty if it was not."""
+    with folder.store.reading() as db:
+        return dict(json.loads(read_value(db, "recipe", "{}")))

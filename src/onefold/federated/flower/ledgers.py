@@ -2,9 +2,8 @@
 
 import math
 
-from onefold.exceptions import InvalidInputError
 from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.messages import Profile
+from onefold.federated.flower.keeping import find_profile
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import Ledger
 
@@ -25,8 +24,5 @@ def begin_ledger(folder: SiteFolder, promise: Guarantee) -> None:
 
 def _promised(folder: SiteFolder) -> Guarantee | None:
     """What the model that is there promises; None if there is none, or one of raw rows."""
-    try:
-        promised = Profile.load(folder.profile).guarantee
-    except (OSError, InvalidInputError):
-        return None
-    return None if promised is None else Guarantee.from_dict(promised)
+    profile = find_profile(folder)
+    return None if profile is None or profile.guarantee is None else Guarantee.from_dict(profile.guarantee)

@@ -22,7 +22,7 @@ from onefold.federated.flower.folders import (
     is_loopback,
     private_folder,
 )
-from onefold.federated.flower.keeping import read_profile, settle
+from onefold.federated.flower.keeping import find_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
 from onefold.federated.flower.life import SECONDS, LifeSign, born, write_sign
 from onefold.federated.flower.processes import (
@@ -41,7 +41,6 @@ from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import sum_approvals_of
 from onefold.federated.flower.watch import Watchdog
-from onefold.federated.messages import Profile
 
 # --- the server ---------------------------------------------------------------------------------------------
 
@@ -328,7 +327,7 @@ class Node:
         self._others = 0
         self._waiting: list[str] = []
         # When the profile was written, and what it told the server when the site connected.
-        self._written, self._profile = self._last_written(), self._read_profile()
+        self._profile = find_profile(self.folder)
         make = 'make one with ssh-keygen -t ecdsa -b 384 -N "" -f node.key'
         folder.require_files(
             {
@@ -377,7 +376,7 @@ class Node:
             environment = make_environment(self.folder)
             self.folder.kept_out.unlink(missing_ok=True)
             settle(self.folder)
-            self._written, self._profile = self._last_written(), self._read_profile()
+            self._profile = find_profile(self.folder)
             self._process = Process(self._arguments(), environment, self.folder.process_log)
 
     def _give_sign(self) -> None:
@@ -402,23 +401,10 @@ class Node:
 
     def _is_fitted_anew(self) -> bool:
         """Whether the site has another model or other sums than when it connected."""
-        written = self._last_written()
-        if written == self._written:
-            return False
-        before, self._profile, self._written = self._profile, self._read_profile(), written
+        before, self._profile = self._profile, find_profile(self.folder)
         if before is None or self._profile is None:
             return before is not self._profile
         return before.to_bytes() != self._profile.to_bytes()
-
-    def _last_written(self) -> int:
-        """When the profile was written; -1 for a site that takes part in encrypted sums alone."""
-        try:
-            return self.folder.profile.stat().st_mtime_ns
-        except FileNotFoundError:
-            return -1
-
-    def _read_profile(self) -> Profile | None:
-        return read_profile(self.folder) if self.folder.profile.exists() else None
 
     def stop(self) -> None:
         """Leave the server and end everything."""

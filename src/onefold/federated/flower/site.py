@@ -17,7 +17,7 @@ from onefold.federated.access.log import SiteEvent
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
-from onefold.federated.flower.keeping import notes_of, read_profile
+from onefold.federated.flower.keeping import find_profile, read_profile, recipe_of
 from onefold.federated.flower.ledgers import begin_ledger
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
@@ -405,7 +405,7 @@ class Site:
     @property
     def recipe(self) -> dict[str, Any]:
         """How the fit of the model was made, as it was told; empty if it was not."""
-        return notes_of(self.folder, self.folder.recipe, self.profile)
+        return recipe_of(self.folder)
 
     def _check_list(self, seen: frozenset[str]) -> None:
         """Refuse what was made of rows that another list of forgotten persons has let through."""
@@ -528,14 +528,14 @@ class Site:
         if trusted:
             lines = sorted(trusted | (self.folder.trusted_key_ids or frozenset()))
             write_whole(self.folder.trusted_keys, "".join(f"{line}\n" for line in lines).encode())
-        if settings != self.settings:
+        if settings.plain != self.settings.plain:
             settings.save(self.folder.settings_file)
         return self
 
     @property
     def only_sums(self) -> bool:
         """Whether the site takes part in encrypted sums and has no model to answer queries with."""
-        return self.settings.takes_part_in_sums and not self.folder.profile.exists()
+        return self.settings.takes_part_in_sums and find_profile(self.folder) is None
 
     def _check_ready(self) -> None:
         """Refuse to run without a model, or a part in encrypted sums."""

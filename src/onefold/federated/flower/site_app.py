@@ -6,7 +6,6 @@ failure is one of a few fixed words. Between the two envelopes :func:`answer` ma
 class, encrypted if a query key came with the query.
 """
 
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -33,17 +32,19 @@ from onefold.federated.access.signatures import AnySignature, SentSignature, Sum
 from onefold.federated.fhe import Client
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.quantiser import MeasureMap
-from onefold.federated.flower.admission import (
-    EVERY,
-    are_covered,
-    leaving,
-    note_sent,
-    packed,
-    recognised,
-    unpacked,
-)
+from onefold.federated.flower.admission import are_covered, leaving, note_sent, recognised
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to
-from onefold.federated.flower.keeping import Changed, keep, read_profile, served_model, settle, write_profile
+from onefold.federated.flower.keeping import (
+    Changed,
+    find_profile,
+    keep,
+    model_of,
+    read_profile,
+    served_model,
+    settle,
+    write_profile,
+)
+from onefold.federated.flower.keeping import sums_of as sums_path
 from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.summing import take_step
 from onefold.federated.flower.sums import (
@@ -147,7 +148,7 @@ def _replies(message: Any) -> list[Message]:
 def _profile(folder: SiteFolder) -> Message:
     """What the site says about its model; that it has none, if it takes part in encrypted sums only."""
     settings = folder.settings
-    if settings.takes_part_in_sums and not folder.profile.exists():
+    if settings.takes_part_in_sums and find_profile(folder) is None:
         return Failure(NO_QUERY, settings.name, FailureCode.NO_MODEL)
     return read_profile(folder)
 
@@ -255,13 +256,13 @@ def store_model(
     Sums of its rows are kept, and sent to the server that asks for them, only if ``send_plain_sums`` says so.
     What else is known about the fit stays here. All of it takes the place of the fit before, or nothing does.
     """
-    files: dict[Path, Any] = {folder.model: partial(model.save, with_rows=False)}
-    digest = None
-    if send_plain_sums:
-        sums = sums_of(folder.settings.name, model)
-        files[folder.sums], digest = sums.to_bytes(), digest_of(sums)
+    sums = sums_of(folder.settings.name, model) if send_plain_sums else None
+    digest = None if sums is None else digest_of(sums)
     profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
-    keep(folder, profile, files | _notes(folder, profile, recipe), check)
+    files: dict[Path, Any] = {model_of(folder, profile): partial(model.save, with_rows=False)}
+    if sums is not None:
+        files[sums_path(folder, profile)] = sums.to_bytes()
+    keep(folder, profile, files, recipe, check)
     return profile
 
 
@@ -298,21 +299,13 @@ def store_numbers(
 def _store_sums(
     folder: SiteFolder, sums: SiteSums, profile: Profile, recipe: Notes | None, check: Callable[[], None]
 ) -> Profile:
-    keep(folder, profile, {folder.sums: sums.to_bytes(), **_notes(folder, profile, recipe)}, check)
+    keep(folder, profile, {sums_path(folder, profile): sums.to_bytes()}, recipe, check)
     return profile
-
-
-def _notes(folder: SiteFolder, profile: Profile, recipe: Notes | None) -> dict[Path, Any]:
-    """How a fit was made, with the digest of the model it is about."""
-    if recipe is None:
-        return {}
-    told = {**recipe, "model": profile.model_digest}
-    return {folder.recipe: json.dumps(told, indent=1, allow_nan=False).encode()}
 
 
 def withdraw_sums(folder: SiteFolder) -> None:
     """Delete plain sums that were to be sent, if there are any; what was sent stays sent."""
-    profile = read_profile(folder) if folder.profile.exists() else None
+    profile = find_profile(folder)
     if profile is not None and profile.sums is not None:
         if profile.sends_only_sums:
             raise InvalidInputError(
@@ -499,7 +492,8 @@ def sealed(client: Client, answers: Answers, lock: QueryKey) -> SealedAnswers:
 MOST_MESSAGES = 256
 SPARE_BYTES = 2**20  # by which Flower's arrays are longer than what is in them
 CALLER, MESSAGES = "caller", "messages"
-SIGNATURES = "signatures"
+SIGNATURES, LONGEST_SIGNATURE = "signatures", 2**16
+EVERY = "*"  # what stands for a query where a signature is that of the query key
 
 
 def to_records(
@@ -511,8 +505,8 @@ def to_records(
     array = app.Array(np.frombuffer(bundle, dtype=np.uint8))
     content: dict[str, Any] = {MESSAGES: app.ArrayRecord({"bundle": array})}
     if caller is not None:
-        signed = {SIGNATURES: packed(signatures)} if any(signatures) else {}
-        content[CALLER] = app.ConfigRecord({"name": caller, **signed})
+        signed = [signature.to_bytes() for signature in signatures if signature is not None]
+        content[CALLER] = app.ConfigRecord({"name": caller, **({SIGNATURES: signed} if signed else {})})
     return app.RecordDict(content)
 
 
@@ -547,9 +541,20 @@ def caller_of(content: Any) -> str:
 
 
 def signatures_of(content: Any) -> dict[str, SentSignature]:
-    """The queriers' signatures, by the ids of their queries; they are not checked yet."""
+    """The queriers' signatures, by the ids of their queries; they are not checked yet.
+
+    Each query has one at most. The signature of a query key is under ``EVERY``.
+    """
+    limits, found = Limits(max_bytes=LONGEST_SIGNATURE), {}
     try:
-        text = content[CALLER].get(SIGNATURES)
+        contents = content[CALLER].get(SIGNATURES, [])
+        signatures = [from_bytes(each, limits) for each in contents[: MOST_MESSAGES + 1]]
     except Exception:
         raise MessageError("the signatures cannot be read") from None
-    return {} if text is None else unpacked(text)
+    for signature in signatures:
+        if not isinstance(signature, SentSignature) or len(signatures) > MOST_MESSAGES:
+            raise MessageError("the signatures cannot be read")
+        found[getattr(signature, "query", EVERY)] = signature
+    if len(found) < len(signatures):
+        raise MessageError("a query has two signatures")
+    return found

@@ -23,7 +23,7 @@ from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, OnefoldError
 from onefold.federated.contract import message_classes
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
-from onefold.federated.flower.keeping import sums_place
+from onefold.federated.flower.keeping import sums_of as sums_path
 from onefold.federated.flower.registry import RegistryEntry
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation, declared_agreement, publish
@@ -124,7 +124,7 @@ def digest_of(sums: SiteSums) -> str:
 
 def kept_sums(folder: SiteFolder, profile: Profile) -> SiteSums | None:
     """What a site sends of its rows; None unless the fit of this very model was told to send it."""
-    return None if profile.sums is None else _read(sums_place(folder, profile), profile)
+    return None if profile.sums is None else _read(sums_path(folder, profile), profile)
 
 
 def joined_model(model: LocalModel, scores: PublicScores) -> LocalModel:

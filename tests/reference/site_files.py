@@ -1,0 +1,28 @@
+"""Where the files of a site's last fit are, whether they are there or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from onefold.federated.flower.folders import SiteFolder
+from onefold.federated.flower.keeping import find_profile, model_of, sums_of
+
+__all__ = ["model_file", "profile_bytes", "sums_file"]
+
+
+def model_file(folder: SiteFolder) -> Path:
+    """The model of the last fit."""
+    profile = find_profile(folder)
+    return folder.state / "none.onefold" if profile is None else model_of(folder, profile)
+
+
+def sums_file(folder: SiteFolder) -> Path:
+    """The sums of the last fit."""
+    profile = find_profile(folder)
+    return folder.state / "none.sums" if profile is None else sums_of(folder, profile)
+
+
+def profile_bytes(folder: SiteFolder) -> bytes:
+    """What the site says about its last fit; empty before the first one."""
+    profile = find_profile(folder)
+    return b"" if profile is None else profile.to_bytes()
