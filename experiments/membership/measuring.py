@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from experiments.harness import Table
 from onefold.transfer import PrivateSource, TransferClassifier
-from onefold.transfer.documented import Documented
+from onefold.transfer.classifier import Documented
 from onefold.transfer.pool import Default
 
 Rows = NDArray[Any]

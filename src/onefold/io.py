@@ -11,6 +11,7 @@ private, so is the file.
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any, cast
 
@@ -219,7 +220,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     if kind in _OTHERS:
         cls: Any = _OTHERS[kind]
         return cls.load(path)
-    return read_saved(path, "there is no model file", from_bytes)
+    kinds = {cls.kind for cls in CLASSES.values() if issubclass(cls, Stored)} & {kind}
+    read = partial(contents_of, kind=kinds.pop() if kinds else Stored.kind)
+    return read_saved(path, "there is no model file", read).model
 
 
 def load_untrusted(

@@ -5,7 +5,6 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from onefold import io
-from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import PrivateMoments
 from onefold.transfer import PrivateSource, TransferClassifier
@@ -13,6 +12,7 @@ from reference.clouds import cloud
 from reference.damage import refusals
 from reference.domains import blobs, hide
 from reference.fitting import forbid_fitting
+from reference.forging import forged, with_array
 from tiers import thinned
 
 
@@ -71,19 +71,53 @@ def test_damaged_transfer_classifiers_are_refused(source, rng, tmp_path) -> None
 @pytest.mark.parametrize(
     "change",
     [
-        lambda about, arrays: about.update(n_features=7),
-        lambda about, arrays: about.update(classes=[0, 1]),
-        lambda about, arrays: about["parameters"].update(strategy="documented"),
-        lambda about, arrays: about["flags"].update(own="?"),
-        lambda about, arrays: about.pop("source"),
-        lambda about, arrays: arrays.update({"target/means": arrays["target/offsets"]}),
+        lambda model: model["fitted"].update(n_features_in_=7),
+        lambda model: model["fitted"].update(n_features_in_=10**9),
+        lambda model: model["fitted"].update(classes_=["a", "b"]),
+        lambda model: model["parameters"].update(strategy="documented"),
+        lambda model: model["fitted"].update(source=None),
+        lambda model: model["fitted"].update(sources=[model["fitted"]["source"]]),
+        lambda model: model["fitted"]["_strategy"].update(own="?"),
+        lambda model: model["fitted"]["_strategy"].update(own=1),
+        lambda model: model["fitted"]["_strategy"].update(n_classes=2),
+        lambda model: model["fitted"]["_strategy"].update(experts=[]),
+        *(
+            lambda model, change=change: model["fitted"]["_strategy"]["experts"][0].update(change)
+            for change in (
+                {"name": "source"},
+                {"kind": "other"},
+                {"scale": 0.0},
+                {"weight": -1.0},
+                {"way": 3},
+                {"model": None},
+            )
+        ),
     ],
 )
 def test_transfer_classifiers_whose_parts_do_not_fit_are_refused(change, packed) -> None:
-    about, arrays = read_archive(packed, "transfer classifier")
-    change(about, arrays)
+    def change_model(header, arrays) -> None:
+        change(header["fields"]["model"])
+
     with pytest.raises(FileFormatError) as caught:
-        TransferClassifier.from_bytes(archive_bytes("transfer classifier", about, arrays))
+        TransferClassifier.from_bytes(forged(packed, change_model))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("/mixture/means", lambda means: means[:-1]),
+        ("/mixture/whitening", lambda whitening: whitening[:, :-1]),
+        ("/axes", lambda axes: axes[:-1]),
+        ("/present", lambda present: present[::-1]),
+        ("/present", lambda present: present + 1),
+        ("/present", lambda present: present.astype(float)),
+        ("/offset", lambda offset: offset * np.nan),
+    ],
+)
+def test_experts_whose_arrays_do_not_fit_are_refused(name, change, packed) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        TransferClassifier.from_bytes(with_array(packed, name, change))
     assert "\n" not in str(caught.value)
 
 

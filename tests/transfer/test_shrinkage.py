@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from onefold.transfer.pool import Prior, fit_shrunk, measure
+from onefold.transfer.alignment import Prior, fit_shrunk, measure
 from reference.shrinkage import distance_of_domains, shrunk, squared_length
 
 

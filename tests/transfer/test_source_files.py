@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.transfer import PrivateSource
 from onefold.transfer.source import GIVEN_ROWS
 from reference.damage import refusals
+from reference.forging import forged
 from reference.sources import KINDS, made
 
 
@@ -84,27 +84,40 @@ def test_damaged_sources_are_refused(kind, rng, tmp_path) -> None:
 
 
 def repack(source, change):
-    """Change the description or the arrays of a source, and give its bytes with right checksums."""
-    about, arrays = read_archive(source.to_bytes(), "private source")
-    change(about, arrays)
-    return archive_bytes("private source", about, arrays)
+    """Change what is said about a source or its arrays, and give its bytes with right checksums."""
+
+    def change_source(header, arrays):
+        change(header["fields"]["model"]["fitted"], arrays)
+
+    return forged(source.to_bytes(), change_source)
 
 
-def better_promise(about, arrays) -> None:
-    about["guarantee"]["record"] = {"epsilon": 0.01, "delta": 1e-5}
+def better_promise(fitted, arrays) -> None:
+    fitted["guarantee_"]["parameters"]["record"] = {"epsilon": 0.01, "delta": 1e-5}
+
+
+def without(fitted, arrays, name):
+    del fitted[name]
+    for array in [array for array in arrays if f"/{name}" in array]:
+        del arrays[array]
 
 
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
         ("moments", better_promise),
-        ("moments", lambda about, arrays: arrays.pop("subspace")),
-        ("moments", lambda about, arrays: about.update(n_features=7)),
-        ("moments", lambda about, arrays: about.update(encoder={"class": "os", "parameters": {}})),
-        ("noise", lambda about, arrays: arrays.update(means=arrays["counts"])),
-        ("noise", lambda about, arrays: arrays.pop("classifier/model")),
-        ("noise", lambda about, arrays: about.pop("guarantee")),
-        ("noise", lambda about, arrays: about.update(n_features="six")),
+        ("moments", lambda fitted, arrays: without(fitted, arrays, "subspace_")),
+        ("moments", lambda fitted, arrays: fitted.update(n_features_in_=7)),
+        ("moments", lambda fitted, arrays: fitted.update(n_features_in_=10**9)),
+        ("moments", lambda fitted, arrays: fitted.update(encoder_={"name": "os", "given": {}})),
+        ("moments", lambda fitted, arrays: fitted.update(surprise=1)),
+        ("moments", lambda fitted, arrays: fitted["description_"].update(moments=None)),
+        ("noise", lambda fitted, arrays: fitted["description_"].update(means=fitted["subspace_"])),
+        ("noise", lambda fitted, arrays: fitted["description_"].update(rest=-1.0)),
+        ("noise", lambda fitted, arrays: fitted["description_"].pop("classifier")),
+        ("noise", lambda fitted, arrays: fitted["description_"]["classifier"].update({"class": "KAHM"})),
+        ("noise", lambda fitted, arrays: fitted.pop("guarantee_")),
+        ("noise", lambda fitted, arrays: fitted.update(n_features_in_="six")),
     ],
 )
 def test_sources_whose_parts_do_not_fit_are_refused(kind, change, rng) -> None:
@@ -126,8 +139,8 @@ def test_source_that_says_more_than_its_moments_is_believed_no_more_than_they(rn
     source, _, _ = made("moments", rng, n_rows=60)
     assert not source.guarantee_.holds  # made with a seed
 
-    def claim(about, arrays) -> None:
-        about["guarantee"] |= {"voided_by": [], "holds": True}
+    def claim(fitted, arrays) -> None:
+        fitted["guarantee_"]["parameters"] |= {"voided_by": [], "holds": True}
 
     loaded = PrivateSource.from_bytes(repack(source, claim))
     assert loaded.guarantee_.voided_by == source.guarantee_.voided_by

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from onefold import io
-from onefold._base.archive import archive_bytes, read_archive
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy import OptimalNoise, PrivateMoments
 from onefold.transfer import PrivateSource, TransferClassifier
-from onefold.transfer._files import CLASSIFIER
-from onefold.transfer.pool import Prior, combined
+from onefold.transfer.alignment import Prior, combined
 from reference.domains import blobs, hide
+from reference.forging import forged
 from tiers import thinned
 
 CLASSES = range(6)
@@ -140,22 +139,22 @@ def test_loaded_classifier_of_several_sources_is_the_same(centre, to_source, rng
 @pytest.mark.parametrize(
     "change",
     [
-        lambda about: about.update(n_sources=3),
-        lambda about: about.update(n_sources=1),
-        lambda about: about.update(n_sources="2"),
-        lambda about: about["flags"].update(ways=[7] * len(about["flags"]["ways"])),
-        lambda about: about["flags"].update(kinds=["target"] * len(about["flags"]["kinds"])),
-        lambda about: about["parameters"].update(strategy="documented"),
+        lambda model: model["fitted"].update(sources=[]),
+        lambda model: model["fitted"].update(sources=None),
+        lambda model: model["fitted"].update(sources="2"),
+        lambda model: model["fitted"].update(source=model["fitted"]["sources"][0]),
+        lambda model: [each.update(way=7) for each in model["fitted"]["_strategy"]["experts"]],
+        lambda model: [each.update(kind="target") for each in model["fitted"]["_strategy"]["experts"]],
+        lambda model: model["parameters"].update(strategy="documented"),
     ],
 )
 def test_files_whose_sources_do_not_fit_are_refused(change, rng) -> None:
     sources = [source_of(*domain(rng, 200)) for _ in range(2)]
     X, y = domain(rng, 60)
     packed = TransferClassifier(sources=sources).fit(X, hide(y, 2)).to_bytes()
-    about, arrays = read_archive(packed, CLASSIFIER)
-    change(about)
+    forgery = forged(packed, lambda header, arrays: change(header["fields"]["model"]))
     with pytest.raises(FileFormatError) as caught:
-        TransferClassifier.from_bytes(archive_bytes(CLASSIFIER, about, arrays))
+        TransferClassifier.from_bytes(forgery)
     assert "\n" not in str(caught.value)
 
 

@@ -294,7 +294,7 @@ def plain_of(value: Any, arrays: Arrays, name: str = "", *, compact: bool = Fals
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO":
         return _texts(value)  # they live in the header
-    if isinstance(value, Record) and value.apart and name:
+    if name and _is_apart(value):
         value = value.to_bytes()
     if isinstance(value, np.ndarray | bytes):
         return _place(value, arrays, name or "array")
@@ -311,6 +311,13 @@ def plain_of(value: Any, arrays: Arrays, name: str = "", *, compact: bool = Fals
         places = enumerate(value)
         return [plain_of(each, arrays, _below(name, str(place)), compact=compact) for place, each in places]
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _is_apart(value: Any) -> bool:
+    """Whether a value stays bytes of its own, with its kind, inside a record."""
+    if isinstance(value, Record):
+        return value.apart
+    return hasattr(value, "to_bytes") and not isinstance(value, int) and not hasattr(value, "_kept_parts")
 
 
 def _texts(array: AnyArray) -> list[str]:

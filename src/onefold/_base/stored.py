@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, NotRequired, Self, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NotRequired, Self, Union, get_args, get_origin
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -18,7 +18,7 @@ from pydantic_core import core_schema
 
 from onefold._base.arrays import ARRAY_KEY, AnyArray, ArrayField, Arrays
 from onefold._base.files import read_saved, write_whole
-from onefold._base.records import CONFIG, checked, first_fault, packed, unpack
+from onefold._base.records import CONFIG, checked, first_fault, packed, stored_bytes, unpack
 from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -42,6 +42,30 @@ class NamedClass:
         return made
 
 
+class Either:
+    """The types of which one is read, where the code knows only what they can do; None besides."""
+
+    def __init__(self, *kinds: type) -> None:
+        self.kinds = kinds
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return handler.generate_schema(Union[(*self.kinds, None)])
+
+
+class Packed:
+    """A field of an object that makes its own bytes, which lie in the file as they are."""
+
+    def __init__(self, kind: Any) -> None:
+        self.kind = kind
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        return core_schema.with_info_plain_validator_function(self._checked)
+
+    def _checked(self, value: Any, info: Any) -> Any:
+        content = stored_bytes(value, info)
+        return self.kind.from_bytes(content) if isinstance(content, bytes) else content
+
+
 class Stored:
     """Base of estimators that are kept in files.
 
@@ -55,6 +79,7 @@ class Stored:
 
     kind: ClassVar[str] = "model"
     version: ClassVar[int] = 1
+    _left_out: ClassVar[tuple[str, ...]] = ()  # parameters that are not kept, or are with what was learned
     n_features_in_: int
 
     def _kept(self) -> dict[str, Any]:
@@ -200,8 +225,9 @@ def _description(value: Stored) -> dict[str, Any]:
     name = type(value).__name__
     if CLASSES.get(name) is not type(value):  # it could not be read again
         raise InvalidInputError(f"cannot save a {name}: not one of {', '.join(sorted(CLASSES))}")
-    given = value.get_params(deep=False) if hasattr(value, "get_params") else {}
-    return {"class": name, "parameters": {key: _parameter(inner) for key, inner in given.items()}}
+    given = value.get_params(deep=False).items() if hasattr(value, "get_params") else ()
+    kept = {key: _parameter(inner) for key, inner in given if key not in value._left_out}
+    return {"class": name, "parameters": kept}
 
 
 def _parameter(value: Any) -> Any:

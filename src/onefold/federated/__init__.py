@@ -6,11 +6,12 @@ leaving are exact: no other site has to do anything, and a site that has left le
 federation (:class:`JoinedFederation`) adds scores from exact sums of all sites' rows, which are not private.
 """
 
+from onefold.federated._rows import Forgotten
 from onefold.federated.access.guard import QueryGuard
 from onefold.federated.access.log import MembershipLog
 from onefold.federated.joined import Agreement, JoinedSums, Offset
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.local_model import Forgotten, LocalModel
+from onefold.federated.local_model import LocalModel
 from onefold.federated.moments import MomentFederation, release_moments
 from onefold.federated.number_sums import NumberRelease, NumberResult
 from onefold.federated.regression import RegressionSimulation, simulate_regression

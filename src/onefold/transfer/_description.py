@@ -6,12 +6,14 @@ raw row, so that anything computed from it is post-processing.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.arrays import Array, Floats, Labels, sizes_of
 from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.stored import Packed
+from onefold.exceptions import InvalidInputError
 from onefold.models import AutoencoderClassifier
 from onefold.privacy import PrivateMoments
 
@@ -65,6 +67,13 @@ class RowDescription:
     spread: Floats  # (r, q): its square is the covariance inside a class, but for ``rest``
     rest: float  # variance in every direction besides
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        sizes = sizes_of(self, means="Cq", counts="C", mean_variances="C", spread="rq")
+        fitting = (sizes["C"], sizes["q"]) == (len(self.classes), self.classifier.n_features_in_)
+        if not fitting or self.counts.min() < 1.0 or min(self.mean_variances.min(), self.rest) < 0.0:
+            raise InvalidInputError("the numbers are not those of a description")
+
     @property
     def classes(self) -> Labels:
         """Labels of the classes."""
@@ -98,7 +107,7 @@ class RowDescription:
 class MomentDescription:
     """One Gaussian per class, with the repaired moments of a release for whole records."""
 
-    moments: PrivateMoments
+    moments: Annotated[PrivateMoments, Packed(PrivateMoments)]
 
     @property
     def classes(self) -> Labels:

@@ -3,8 +3,8 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self, cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,32 +13,37 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import archive_bytes, kind_of, part, read_archive, save_archive
-from onefold._base.arrays import AnyArray, Array, Index, Labels, Mask
+from onefold._base.arrays import Array, Floats, Index, Labels, Mask
+from onefold._base.foreign import MOST_WITHOUT_BYTES, NOT_READABLE, claimed
 from onefold._base.parallel import one_blas_thread
+from onefold._base.records import kind_of
+from onefold._base.stored import NamedClass, Stored
 from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
-from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
-from onefold.models import Autoencoder, ClassModels
-from onefold.models.probability import softmax
-from onefold.tables import Schema
-from onefold.transfer._files import (
-    CLASSIFIER,
-    all_sources,
-    classifier_from_parts,
-    fitted_encoder,
-    names_of_sources,
-    parts_of_classifier,
-    promise_to,
-    source_from_parts,
+from onefold.exceptions import InvalidInputError, OnefoldWarning
+from onefold.models import (
+    Autoencoder,
+    AutoencoderClassifier,
+    ClassModels,
+    MembershipMapping,
+    WideMembershipAutoencoder,
 )
+from onefold.models.probability import softmax
+from onefold.privacy import Guarantee
+from onefold.tables import Schema
+from onefold.transfer._description import Description
 from onefold.transfer.alignment import PROCRUSTES, Way, subspace_alignment, ways_to
-from onefold.transfer.documented import Documented, fit_documented
+from onefold.transfer.learners import adapted, check_present
 from onefold.transfer.pool import Decision, Default, fit_default
-from onefold.transfer.source import PrivateSource
+from onefold.transfer.source import EncoderField, PrivateSource, described_encoder, fitted_encoder
 
 __all__ = ["TransferClassifier"]
 
+SOURCE_ONLY = "only records of the source are meant: rows of the target are in this model as they are"
+ONE_SOURCE_ONLY = (
+    "only records of this source are meant: other sources have promises of their own, and rows of the target "
+    "are in this model as they are"
+)
 LARGEST = 1e60  # squares of sums of such numbers are still numbers
 STRATEGIES = ("default", "documented", "nonparametric")
 
@@ -68,7 +73,123 @@ CONSTRAINTS: dict[str, Entry] = {
 }
 
 
-class TransferClassifier(ClassifierMixin, BaseEstimator):
+# --- the strategy of the document --------------------------------------------------------------------------
+
+# It works in the source space, on rows that were brought there by eq. 79 or a map. All distances are squared,
+# as in (87).
+THREE = ("target", "mapping", "source")  # the experts of (87)
+LARGEST_INITIAL = 20  # 001 Sec. 5: n of the initial target classifier is at most this
+# Images of queries held at once, per class.
+IMAGE_VALUES = 8_000_000
+
+
+@dataclass(frozen=True)
+class Documented:
+    """A fitted target classifier, a source-to-target mapping, and the source: the three experts of (87)."""
+
+    way: Way
+    target: AutoencoderClassifier
+    target_codes: Index  # class of each autoencoder of the target
+    mapping: MembershipMapping | None
+    n_classes: int
+
+    def without_sources(self) -> "Documented":
+        """Return what a file holds of it."""
+        return replace(self, way=Way(None, None, self.way.matrix))
+
+    def on(self, ways: tuple[Way, ...]) -> "Documented":
+        """Return what a file held with its source; what does not fit together is refused."""
+        check_present(self.target_codes, self.n_classes)
+        width, mapping = self.target.n_features_in_, self.mapping
+        fitting = len(ways) == 1 and len(self.target_codes) == len(self.target.classes_)
+        fitting = fitting and (mapping is None or mapping.n_features_in_ == width)
+        if not fitting or (self.way.matrix is not None and ways[0].source is None):
+            raise InvalidInputError("the parts of the classifier do not fit together")
+        return replace(self, way=replace(ways[0], matrix=self.way.matrix))
+
+    def decide(self, rows: Array) -> Decision:
+        """Take the class that any of the three experts finds nearest (87)."""
+        found = np.sqrt(self.expert_distances(self.way(rows)))
+        nearest = found.min(axis=0)
+        codes = nearest.argmin(axis=1)
+        expert = found[:, np.arange(len(codes)), codes].argmin(axis=0)
+        return Decision(nearest, THREE, expert, found[0].argmin(axis=1))
+
+    def expert_distances(self, rows: Array) -> Floats:
+        """Return squared distances to each class by each expert, (3, n, C); infinite where one has none."""
+        found = np.full((len(THREE), len(rows), self.n_classes), np.inf)
+        found[0][:, self.target_codes] = self.target.distances(rows).astype(np.float64) ** 2
+        source = self._source
+        if source is None or self.mapping is None:
+            return found
+        step = max(1, IMAGE_VALUES // max(1, rows.shape[1]))
+        for start in range(0, len(rows), step):
+            block = slice(start, start + step)
+            for code in range(self.n_classes):
+                image = source.image(rows[block], code)
+                found[1][block, code] = _squared(rows[block], self.mapping.predict(image))
+                found[2][block, code] = _squared(rows[block], image)
+        return found
+
+    @property
+    def _source(self) -> Description | None:
+        return None if self.way.source is None else self.way.source.description_
+
+
+def fit_documented(
+    way: Way,
+    rows: Array,
+    codes: Index,
+    n_classes: int,
+    estimator: Autoencoder | None,
+    components: Sequence[int],
+    max_inducing: int,
+) -> Documented:
+    """Do everything after (79) on rows of the target; ``codes`` is -1 for rows without a label."""
+    prototype = WideMembershipAutoencoder(random_state=0) if estimator is None else estimator
+    placed, known = way(rows), np.unique(codes[codes >= 0])  # (80), (81)
+    target, labelled = label_step_by_step(prototype, placed, codes, components)
+    mapping = None
+    if way.source is not None:
+        images = np.empty_like(placed)
+        for code in known:
+            mine = labelled == code
+            images[mine] = way.source.description_.image(placed[mine], int(code))  # (84)
+        mapping = MembershipMapping(0.5, max_inducing).fit(images, placed)  # (85), (86)
+    return Documented(way, target, known, mapping, n_classes)
+
+
+def label_step_by_step(
+    prototype: Autoencoder, rows: Array, codes: Index, components: Sequence[int]
+) -> tuple[AutoencoderClassifier, Index]:
+    """Fit the target classifier and label every row, by (82) and (83) for each n of ``components``."""
+    free, labelled = codes < 0, codes.copy()
+    smallest = int(np.unique(codes[~free], return_counts=True)[1].min())
+    first = adapted(
+        prototype, n_components=min(LARGEST_INITIAL, max(1, smallest - 1)), n_layers=1, inducing_ratio=1.0
+    )
+    classifier = AutoencoderClassifier(first).fit(rows[~free], codes[~free])
+    if not free.any():
+        components = components[-1:]  # nothing to label: only the last classifier matters
+    for n in components:
+        if free.any():
+            labelled[free] = classifier.predict(rows[free])  # (83), and before it the initial labels
+        classifier = AutoencoderClassifier(adapted(prototype, n_components=int(n))).fit(
+            rows, labelled
+        )  # (82)
+    if free.any():
+        labelled[free] = classifier.predict(rows[free])  # (83)
+    return classifier, labelled
+
+
+def _squared(rows: Array, images: Array) -> Floats:
+    return np.asarray(np.sum((rows.astype(np.float64) - images) ** 2, axis=1))
+
+
+# --- the classifier ----------------------------------------------------------------------------------------
+
+
+class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
     """Semi-supervised classifier of a target that a private source may help, or several of them.
 
     Parameters
@@ -215,6 +336,8 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
+    kind: ClassVar[str] = "transfer classifier"
+    _left_out = ("source", "sources", "to_source", "estimator")
     classes_: Labels
     source_gain_: float | None
     accuracy_: float | None
@@ -450,54 +573,6 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         """
         return ClassModels.matching_score(cast(Any, self), X)
 
-    def to_bytes(self, *, compact: bool = False) -> bytes:
-        """Return the fitted classifier as the bytes of a file, with its source.
-
-        What belongs to the rows given to fit (``transduction_``, ``deciders_``) and ``estimator`` are left
-        out. A ``to_source`` must be one of :mod:`onefold.encoders`.
-
-        Parameters
-        ----------
-        compact : bool, default=False
-            Leave out what loading can compute again from rows: a small file that loads slowly.
-
-        Returns
-        -------
-        bytes
-            The content of a file.
-        """
-        check_is_fitted(self, "_strategy")
-        return archive_bytes(CLASSIFIER, *parts_of_classifier(self, compact))
-
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> "TransferClassifier":
-        """Read a classifier; nothing in it is executed, and content that does not fit together is refused.
-
-        Parameters
-        ----------
-        packed : bytes
-            What :meth:`to_bytes` returned.
-
-        Returns
-        -------
-        TransferClassifier
-            The fitted classifier.
-        """
-        return cls._from_parts(*read_archive(packed, CLASSIFIER))
-
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Write the fitted classifier to a file, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        compact : bool, default=False
-            Write a small file that loads slowly; see :meth:`to_bytes`.
-        """
-        check_is_fitted(self, "_strategy")
-        save_archive(path, CLASSIFIER, *parts_of_classifier(self, compact))
-
     @staticmethod
     def is_saved_at(path: str | os.PathLike[str]) -> bool:
         """Tell whether a file holds a transfer classifier.
@@ -512,38 +587,50 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         bool
             False for every other file, and where there is none.
         """
-        return kind_of(path) == CLASSIFIER
+        return kind_of(path) == TransferClassifier.kind
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TransferClassifier":
-        """Read a classifier from a file; a damaged, foreign or newer file is refused.
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: nothing of the rows given to fit, nor the ``estimator``."""
+        return {
+            **{name: kind for name, kind in super()._kept().items() if name != "guarantee_"},
+            "classes_": Labels,
+            "schema_": Annotated[Any, NamedClass("Schema")],
+            "source": PrivateSource | None,
+            "sources": list[PrivateSource] | None,
+            "_to_source": Annotated[Any, EncoderField()],
+            "_strategy": Default | Documented,
+            **dict.fromkeys(("source_gain_", "accuracy_"), float | None),
+            "majority_": float,
+            "decisions_changed_": int,
+        }
 
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        check_is_fitted(self, "_strategy")
+        own = {
+            "_strategy": self._strategy.without_sources(),
+            "_to_source": described_encoder(self._to_source),
+        }
+        return super()._kept_values(compact) | own
 
-        Returns
-        -------
-        TransferClassifier
-            The fitted classifier.
-        """
-        parts = read_archive(path, CLASSIFIER)
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become fitted; contents that do not fit together are refused."""
+        super()._take_over(values)
+        self.to_source, width = self._to_source, self.n_features_in_
+        self.schema = None if self.schema_.plain else self.schema_  # which may be that of the source
+        check_parameters(self, CONSTRAINTS)
+        given = self._given()
+        fitting = all(np.array_equal(self.classes_, source.classes_) for source in given)
+        fitting = fitting and (self.schema_.plain or self.schema_.width == width)
+        fitting = fitting and isinstance(self._strategy, Default) == (self.strategy == "default")
+        if not fitting or not len(self.classes_) == self._strategy.n_classes >= 1:
+            raise InvalidInputError("its classes or its columns are not those of its source")
+        self._strategy = self._strategy.on(ways_to(given, self._to_source))
+        self.weights_ = self._strategy.named_weights if isinstance(self._strategy, Default) else None
+        self.guarantee_ = promise_to(self.source, self.sources)
         try:
-            return cls._from_parts(*parts)
-        except FileFormatError as error:
-            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
-
-    @classmethod
-    def _from_parts(cls, about: dict[str, Any], arrays: dict[str, AnyArray]) -> "TransferClassifier":
-        found = [
-            PrivateSource(**source_from_parts(*part(name, about, arrays))) for name in names_of_sources(about)
-        ]
-        parameters, fitted = classifier_from_parts(about, arrays, found)
-        model = cls(**parameters)
-        for name, value in fitted.items():
-            setattr(model, name, value)
-        return model
+            self._strategy.decide(np.zeros((1, claimed(width, MOST_WITHOUT_BYTES, least=1))))
+        except NOT_READABLE:  # what does not fit fails here and not in use
+            raise InvalidInputError("the contents do not fit together") from None
 
     @one_blas_thread()  # a loaded classifier answers with the bits of the fitted one
     def _decide(self, X: ArrayLike) -> Decision:
@@ -580,6 +667,25 @@ class TransferClassifier(ClassifierMixin, BaseEstimator):
         if self.strategy == "nonparametric":
             rows, codes, steps = rows[codes >= 0], codes[codes >= 0], self.components[-1:]
         return fit_documented(way, rows, codes, n_classes, self.estimator, steps, self.max_inducing)
+
+
+def all_sources(
+    source: PrivateSource | None, sources: Sequence[PrivateSource] | None
+) -> tuple[PrivateSource, ...]:
+    """Return the sources of a classifier, however they were given."""
+    return tuple(sources or ()) if source is None else (source,)
+
+
+def promise_to(
+    source: PrivateSource | None, sources: Sequence[PrivateSource] | None = None
+) -> Guarantee | tuple[Guarantee, ...] | None:
+    """Return what a classifier for a target promises: to the records of its sources, and to no others.
+
+    Several sources protect different records, each with its own numbers: there is no number for all.
+    """
+    if sources is not None:
+        return tuple(each.guarantee_.provided(ONE_SOURCE_ONLY) for each in sources)
+    return None if source is None else source.guarantee_.provided(SOURCE_ONLY)
 
 
 def _check_same_features(theirs: Schema, own: Schema, which: str) -> None:

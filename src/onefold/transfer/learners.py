@@ -10,7 +10,8 @@ from typing import Any, Protocol, cast
 import numpy as np
 from sklearn.base import clone
 
-from onefold._base.arrays import Array, Floats, Index
+from onefold._base.arrays import Array, Floats, Index, sizes_of
+from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder, AutoencoderClassifier
 from onefold.transfer._description import covariance_of
 
@@ -42,6 +43,13 @@ def log_loss(scores: Floats, codes: Index) -> float:
     return float(-log_probabilities(scores)[np.arange(len(codes)), codes].mean())
 
 
+def check_present(present: Index, n_classes: int) -> None:
+    """Refuse what are no ascending positions among the classes."""
+    fitting = present.ndim == 1 and len(present) and present[0] >= 0 and present[-1] < n_classes
+    if not fitting or (np.diff(present) <= 0).any():
+        raise InvalidInputError("the classes of a model are not those of its classifier")
+
+
 # --- units of columns -------------------------------------------------------------------------------------
 
 
@@ -70,6 +78,10 @@ class LinearModel:
     offset: Floats
     present: Index  # classes it knows
     loss: float = 0.0  # log loss of the labelled rows, each scored without itself
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        check_present(self.present, sizes_of(self, mean="p", weights="pC", offset="C")["C"])
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
         """Return logarithms of probabilities, up to a constant of each row, (n, C)."""
@@ -115,6 +127,10 @@ class Projection:
     mean: Floats
     axes: Floats  # (p, k)
 
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        sizes_of(self, mean="p", axes="pk")
+
     def __call__(self, rows: Array) -> Floats:
         """Return coordinates, (n, k)."""
         return np.asarray((rows - self.mean) @ self.axes, dtype=np.float64)
@@ -143,6 +159,10 @@ class Mixture:
     means: Floats  # (C', k), of the classes that there are
     whitening: Floats
     offsets: Floats
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit each other, as those of a foreign file."""
+        sizes_of(self, means="Ck", whitening="Ckk", offsets="C")
 
     def scores(self, coordinates: Floats) -> Floats:
         """Return the logarithm of the density of each class, up to a constant, (n, C')."""
@@ -198,6 +218,11 @@ class GaussianModel:
     mixture: Mixture
     present: Index  # classes it knows
 
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other, as those of a foreign file."""
+        if self.mixture.means.shape != (len(self.present), self.projection.axes.shape[1]):
+            raise InvalidInputError("the parts of a model do not fit each other")
+
     def scores(self, rows: Array, n_classes: int) -> Floats:
         """Return logarithms of densities, (n, C)."""
         return spread_out(self.mixture.scores(self.projection(rows)), self.present, n_classes)
@@ -209,6 +234,11 @@ class AutoencoderModel:
 
     classifier: AutoencoderClassifier
     present: Index
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not fit each other, as those of a foreign file."""
+        if len(self.classifier.classes_) != len(self.present):
+            raise InvalidInputError("the parts of a model do not fit each other")
 
     def scores(self, rows: Array, n_classes: int) -> Floats:
         """Return minus the squared distances, (n, C)."""

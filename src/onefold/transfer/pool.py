@@ -16,25 +16,24 @@ labels do.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, cast
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.covariance import ledoit_wolf
 
 from onefold._base.arrays import Array, Floats, Index, Labels, Mask
+from onefold._base.stored import Either
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
-from onefold.transfer._description import Description
-from onefold.transfer.alignment import DescriptionView, Way, overall_mean, turned_view
+from onefold.transfer.alignment import DescriptionView, MeansView, Shrinking, Way, description_of, turned_view
 from onefold.transfer.learners import (
+    AutoencoderModel,
     GaussianModel,
     Learner,
     LinearModel,
-    Mixture,
-    Projection,
     TargetModel,
+    check_present,
     fit_least_squares,
     log_probabilities,
     project,
@@ -55,10 +54,6 @@ FARTHEST = 10.0  # typical leads by which a class can be behind: no expert is su
 MOST_FOLDS = 5
 FOLD_ROWS = 2000  # unlabelled rows that a model learns from in cross-validation, at most
 MOST_ROWS = 20000  # and in the end
-RIDGE = 0.05  # added to the covariance inside a class, in units of its mean variance
-CLOSEST = 0.02  # least squared distance of the domains, in units of a row's variance
-LABELLED_ROUNDS, LABELLED_PRIOR = 2, 10.0  # rounds, and rows the source's covariance counts as, per direction
-REFINED_ROUNDS, REFINED_PRIOR = 8, 2.0  # the same where unlabelled rows count
 
 
 # --- decisions --------------------------------------------------------------------------------------------
@@ -90,7 +85,8 @@ class Expert:
 
     name: str
     kind: str  # its name where there is one source
-    model: TargetModel
+    # In a file the source itself is None: it is there already.
+    model: Annotated[TargetModel, Either(AutoencoderModel, GaussianModel, LinearModel, MeansView)]
     way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
     scale: float  # what its scores are divided by
     weight: float
@@ -108,6 +104,28 @@ class Default:
     present: Index  # classes that have labels in the target
     gain: float
     accuracy: float | None = None  # on labelled rows that were held out; None where none were
+
+    def without_sources(self) -> "Default":
+        """Return what a file holds of it."""
+        kept = (
+            replace(each, model=None if isinstance(each.model, DescriptionView) else each.model)  # type: ignore[arg-type]
+            for each in self.experts
+        )
+        return replace(self, ways=(), experts=tuple(kept))
+
+    def on(self, ways: tuple[Way, ...]) -> "Default":
+        """Return what a file held with its sources; what does not fit together is refused."""
+        kinds, names = [each.kind for each in self.experts], [each.name for each in self.experts]
+        places = [place for place in (self.own, *(each.way for each in self.experts)) if place is not None]
+        numbers = [number for each in self.experts for number in (each.weight, each.alone)]
+        foreign = [each.alone > 0.0 for each in self.experts if each.kind not in OF_TARGET]
+        fitting = set(OF_TARGET) <= set(kinds) <= set(PRIOR) and len(set(names)) == len(names)
+        fitting = fitting and all(0 <= place < len(ways) for place in places) and not any(foreign)
+        if not fitting or min(numbers) < 0.0 or not min(each.scale for each in self.experts) > 0.0:
+            raise InvalidInputError("the experts do not fit together")
+        check_present(self.present, self.n_classes)
+        experts = tuple(_on(each, ways[each.way or 0], self.n_classes) for each in self.experts)
+        return replace(self, ways=ways, experts=experts)
 
     @property
     def named_weights(self) -> dict[str, float]:
@@ -140,6 +158,22 @@ class Default:
         decider = np.where((weights > 0.0)[:, None], leads, -np.inf).argmax(axis=0)
         names = tuple(expert.name for expert in used)
         return Decision(-log_probabilities(together), names, decider, alone.argmax(axis=1))
+
+
+def _on(expert: Expert, way: Way, n_classes: int) -> Expert:
+    """An expert of a file, which asks the source where it has no model of its own."""
+    model: Any = expert.model
+    of_source = model is None or isinstance(model, MeansView)
+    if of_source != (expert.kind == "source") or (of_source and way.source is None):
+        raise InvalidInputError("the experts do not fit together")
+    if way.source is not None and model is None:
+        return replace(expert, model=DescriptionView(way.source.description_))
+    if isinstance(model, GaussianModel | AutoencoderModel):
+        check_present(model.present, n_classes)
+    sizes = {LinearModel: "offset", MeansView: "centres"}
+    if type(model) in sizes and len(getattr(model, sizes[type(model)])) != n_classes:
+        raise InvalidInputError("the experts do not fit together")
+    return expert
 
 
 def _lead(scores: Floats, codes: Index) -> Floats:
@@ -281,7 +315,7 @@ def _candidates(
     for place in given:
 
         def ask(codes: Index, sample: Index, place: int = place) -> TargetModel:
-            described = _described(ways[place])
+            described = description_of(ways[place])
             if not ways[place].turns:
                 return DescriptionView(described)
             projection = project(placed[place])
@@ -290,11 +324,6 @@ def _candidates(
         name = "source" if len(given) == 1 else f"source {place + 1}"
         found.append(Candidate(name, "source", place, PRIOR["source"] / len(ways), ask))
     return (*found, *begun)
-
-
-def _described(way: Way) -> Description:
-    assert way.source is not None
-    return way.source.description_
 
 
 def _alike(placed: tuple[Array, ...]) -> list[list[int]]:
@@ -464,160 +493,3 @@ def weigh(held: HeldOut) -> Weighed:
         fair = right[held.fair]
         return Weighed(weights, alone, 0.0, float(fair.mean()) if len(fair) else None)
     return Weighed(weights, alone, float(right.mean() - without.mean()), float(right.mean()))
-
-
-# --- class means between source and target: empirical Bayes -----------------------------------------------
-#
-# The source says where classes should be, labelled rows of the target where they seem to be. How far the two
-# domains are apart is estimated from the labelled rows in closed form, and says how much each side counts.
-
-
-@dataclass(frozen=True)
-class Prior:
-    """What a source says about a target, in the target's coordinates."""
-
-    means: Floats  # (C, k)
-    within: Floats  # (k, k), covariance inside a class
-    shift: Floats  # (k,), mean of the target's rows minus mean of the source's: known without labels
-
-
-@dataclass(frozen=True)
-class Shrinking:
-    """Sources that see rows in the same way, and what they say in the target's principal directions."""
-
-    projection: Projection
-    coordinates: Floats  # of the target's rows
-    priors: list[Prior]
-    n_classes: int
-
-    @classmethod
-    def of(
-        cls, members: Sequence[int], ways: tuple[Way, ...], placed: tuple[Array, ...], n_classes: int
-    ) -> "Shrinking":
-        """Ask the sources at these positions."""
-        rows = placed[members[0]]
-        projection = project(rows)
-        coordinates = projection(rows)
-        priors = [_prior(_described(ways[place]), projection, coordinates) for place in members]
-        return cls(projection, coordinates, priors, n_classes)
-
-    def labelled(self, codes: Index, sample: Index, refine: bool = False) -> GaussianModel:
-        """Fit Gaussians to the labelled rows of a sample."""
-        coordinates, known = self.coordinates[sample], codes[sample]
-        prior = combined(self.priors, coordinates, known)
-        mixture = fit_shrunk(coordinates, known, prior, refine=refine)
-        return GaussianModel(self.projection, mixture, np.arange(self.n_classes))
-
-    def refined(self, codes: Index, sample: Index) -> GaussianModel:
-        """Fit Gaussians to all rows of a sample."""
-        return self.labelled(codes, sample, refine=True)
-
-
-def _prior(described: Description, projection: Projection, coordinates: Floats) -> Prior:
-    """Return what one source says, in the target's principal directions."""
-    within = described.within(projection.axes)
-    if within is None:
-        within = ledoit_wolf(coordinates)[0]
-    size = len(within)
-    floor = max(RIDGE * float(np.trace(within)) / size, np.finfo(float).tiny ** 0.5)
-    shift = coordinates.mean(axis=0) - projection(overall_mean(described)[None])[0]
-    return Prior(projection(described.means), within + floor * np.eye(size), shift)
-
-
-@dataclass(frozen=True)
-class Distance:
-    """How far the classes of the target are from where the source has them."""
-
-    means: Floats  # (C, k), of the source, moved by the shift if that explains labelled rows better
-    squared: float  # in each direction, in units of the variance inside a class
-    is_moved: bool = False
-
-
-def measure(prior: Prior, means: Floats, counts: Floats, whitening: Floats) -> Distance:
-    """Estimate the distance of the domains from class means of ``counts`` labelled rows each.
-
-    In whitened coordinates a mean of n rows is normal around the true one with variance 1/n, and the true one
-    around the source's with variance t: the mean square of their difference, over k directions, minus 1/n
-    estimates t. The evidence, the density of the labelled means under both, decides about the shift.
-    """
-    seen, size = counts > 0, means.shape[1]
-    found = []
-    for is_moved, moved in ((False, prior.means), (True, prior.means + prior.shift)):
-        squares = (((means - moved)[seen] @ whitening) ** 2).sum(axis=1)
-        t = max(CLOSEST, float(np.average(squares / size - 1.0 / counts[seen], weights=counts[seen])))
-        spread = t + 1.0 / counts[seen]
-        evidence = -0.5 * float(np.sum(size * np.log(spread) + squares / spread))
-        found.append((evidence, Distance(moved, t, is_moved)))
-    return max(found, key=lambda pair: pair[0])[1]
-
-
-def combined(priors: Sequence[Prior], coordinates: Floats, codes: Index) -> Prior:
-    """Combine what several sources say, each counted by how near it is to the labelled rows.
-
-    Given its squared distance t, a source's mean is normal around the true one with variance t, so that 1/t
-    is its weight. How far the combination is from the target is measured anew by :func:`fit_shrunk`: sources
-    may all err in the same direction, and then many are no better than one.
-    """
-    if len(priors) == 1:
-        return priors[0]
-    known = codes >= 0
-    certain = np.eye(len(priors[0].means))[codes[known]]
-    counts = certain.sum(axis=0)
-    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
-    # One covariance for all, or the distances would be in different units.
-    whitening = _whitening(np.mean([prior.within for prior in priors], axis=0))
-    found = [measure(prior, labelled, counts, whitening) for prior in priors]
-    weights = np.array([1.0 / distance.squared for distance in found])
-    weights /= weights.sum()
-    shifts = [
-        np.zeros_like(prior.shift) if distance.is_moved else prior.shift
-        for prior, distance in zip(priors, found, strict=True)
-    ]
-    return Prior(
-        np.tensordot(weights, [distance.means for distance in found], axes=1),
-        np.tensordot(weights, [prior.within for prior in priors], axes=1),
-        weights @ np.array(shifts),
-    )
-
-
-def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool) -> Mixture:
-    """Fit a Gaussian per class with one covariance; ``codes`` are -1 where a row has no label.
-
-    Means are weighed means of the rows and of the source (James and Stein), the covariance that of the rows
-    and ``prior.within``. With ``refine`` unlabelled rows count too, as far as each class is believed.
-    """
-    rounds, strength = (REFINED_ROUNDS, REFINED_PRIOR) if refine else (LABELLED_ROUNDS, LABELLED_PRIOR)
-    n_classes, size = prior.means.shape
-    known = codes >= 0
-    certain = np.eye(n_classes)[codes[known]]
-    counts = certain.sum(axis=0)
-    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
-    beliefs = np.zeros((len(codes), n_classes))
-    beliefs[known] = certain
-    covariance, rows_of_source = prior.within, strength * size
-    for last in [False] * (rounds - 1) + [True]:
-        distance = measure(prior, labelled, counts, _whitening(covariance))
-        total, sums = beliefs.sum(axis=0)[:, None], beliefs.T @ coordinates
-        means = (sums + distance.means / distance.squared) / (total + 1.0 / distance.squared)
-        # Scatter around these means, which are not those of the rows.
-        crossed = sums.T @ means
-        scatter = (coordinates * beliefs.sum(axis=1)[:, None]).T @ coordinates
-        scatter += (means * total).T @ means - crossed - crossed.T
-        covariance = (scatter + rows_of_source * prior.within) / (total.sum() + rows_of_source)
-        fitted = _shared(means, covariance)
-        if refine and not last:
-            beliefs = np.exp(log_probabilities(fitted.scores(coordinates)))
-            beliefs[known] = certain
-    return fitted
-
-
-def _shared(means: Floats, covariance: Floats) -> Mixture:
-    """Return Gaussians of one covariance; what its determinant adds is the same for every class."""
-    whitening = np.repeat(_whitening(covariance)[None], len(means), axis=0)
-    return Mixture(means, whitening, np.zeros(len(means)))
-
-
-def _whitening(covariance: Floats) -> Floats:
-    values, vectors = np.linalg.eigh(covariance)
-    least = max(1e-12 * float(values[-1]), np.finfo(float).tiny ** 0.5)
-    return np.asarray(vectors / np.sqrt(np.maximum(values, least)))

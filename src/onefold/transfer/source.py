@@ -1,18 +1,19 @@
 """The artefact that a source ships: a private classifier, a private subspace, no raw data."""
 
 import math
-import os
 import warnings
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 
-from onefold._base.archive import archive_bytes, read_archive, save_archive
-from onefold._base.arrays import Array, Floats, Labels
+from onefold import encoders
+from onefold._base.arrays import Array, Floats, Labels, sizes_of
+from onefold._base.foreign import MOST_WITHOUT_BYTES, claimed
+from onefold._base.stored import NamedClass, Stored
 from onefold._base.validation import (
     Instance,
     Number,
@@ -21,7 +22,7 @@ from onefold._base.validation import (
     check_rows,
 )
 from onefold.encoders import Encoder, condition, description, learns
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
 from onefold.privacy.contract import (
@@ -46,7 +47,7 @@ from onefold.transfer._description import (
     leading_directions,
     spread_within,
 )
-from onefold.transfer._files import SOURCE, parts_of_source, source_from_parts
+from onefold.transfer.alignment import PROCRUSTES
 
 __all__ = ["PrivateSource"]
 
@@ -60,12 +61,61 @@ NAME = "private source"  # in a ledger
 GIVEN_ROWS = "the given rows are those that this guarantee was made for"
 
 
+# --- encoders: their name and parameters, never their state -----------------------------------------------
+
+ENCODERS: dict[str, type[Encoder]] = {
+    kind.__name__: kind
+    for kind in (encoders.GradientHistograms, encoders.LowFrequencyDCT, encoders.RandomFeatures)
+}
+# Parameters of encoders that say how much memory they take, and how many numbers that may be.
+SIZES = ("n_outputs", "n_coefficients", "n_cells", "n_orientations")
+LARGEST_MATRIX = 2**27
+
+
+def described_encoder(encoder: Any) -> dict[str, Any] | str | None:
+    """Return name, parameters and width of a fitted encoder; None for none, a word for a turned source."""
+    if encoder is None or (isinstance(encoder, str) and encoder == PROCRUSTES):
+        return encoder
+    if ENCODERS.get(type(encoder).__name__) is not type(encoder):
+        known = ", ".join(sorted(ENCODERS))
+        raise InvalidInputError(f"only an encoder that is fixed can be saved: one of {known}")
+    parameters = encoder.get_params(deep=False)
+    return {"name": type(encoder).__name__, "given": parameters, "n_features": int(encoder.n_features_in_)}
+
+
+class EncoderField:
+    """An encoder that a file describes, ready for use."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(self._made)
+
+    def _made(self, description: Any) -> Any:
+        if description is None or description == PROCRUSTES:
+            return description
+        kind, given = ENCODERS[description["name"]], description["given"]
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+        width = claimed(description["n_features"], MOST_WITHOUT_BYTES, least=1)
+        sizes = [value for name, value in plain.items() if name in SIZES and type(value) is int]
+        claimed(width * max(sizes, default=1), LARGEST_MATRIX)
+        return fitted_encoder(kind(**plain), width)
+
+
+def fitted_encoder(encoder: Any, n_features: int) -> Encoder:
+    """Prepare a fixed encoder for rows of this length; it looks at no values."""
+    return cast(Encoder, clone(encoder).fit(np.zeros((1, n_features))))
+
+
+# --- the source -------------------------------------------------------------------------------------------
+
+
 class _Rows(BaseEstimator):
     """Checks the rows of a source, and counts their features."""
 
 
 @dataclass(frozen=True, eq=False)
-class PrivateSource:
+class PrivateSource(Stored):
     """What a data owner hands out in place of raw rows: models of private rows, or private moments.
 
     Made by :meth:`fit`, :meth:`from_rows` or :meth:`from_moments`, not by its constructor. Without a
@@ -123,6 +173,7 @@ class PrivateSource:
     (1.0, 1e-05)
     """
 
+    kind: ClassVar[str] = "private source"
     description_: Description
     subspace_: Floats
     guarantee_: Guarantee
@@ -360,68 +411,36 @@ class PrivateSource:
     def __deepcopy__(self, memo: dict[int, Any]) -> "PrivateSource":
         return self  # it never changes: estimators that are copied share it
 
-    def to_bytes(self, *, compact: bool = False) -> bytes:
-        """Return the artefact as the bytes of a file.
+    def _kept(self) -> dict[str, Any]:
+        return super()._kept() | {
+            "description_": RowDescription | MomentDescription,
+            "subspace_": Floats,
+            "guarantee_": Annotated[Any, NamedClass("Guarantee")],
+            "encoder_": Annotated[Any, EncoderField()],
+            "schema_": Annotated[Any, NamedClass("Schema")],
+        }
 
-        Parameters
-        ----------
-        compact : bool, default=False
-            Leave out what loading can compute again from the private rows: a small file that loads slowly.
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        return super()._kept_values(compact) | {"encoder_": described_encoder(self.encoder_)}
 
-        Returns
-        -------
-        bytes
-            The content of a file.
-        """
-        return archive_bytes(SOURCE, *parts_of_source(self, compact))
-
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> "PrivateSource":
-        """Read an artefact; nothing in it is executed, and content that does not fit together is refused.
-
-        Parameters
-        ----------
-        packed : bytes
-            What :meth:`to_bytes` returned.
-
-        Returns
-        -------
-        PrivateSource
-            The artefact.
-        """
-        return cls(**source_from_parts(*read_archive(packed, SOURCE)))
-
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Write the artefact to a file, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        compact : bool, default=False
-            Write a small file that loads slowly; see :meth:`to_bytes`.
-        """
-        save_archive(path, SOURCE, *parts_of_source(self, compact))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PrivateSource":
-        """Read an artefact from a file; a damaged, foreign or newer file is refused.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        PrivateSource
-            The artefact.
-        """
-        parts = read_archive(path, SOURCE)
-        try:
-            return cls(**source_from_parts(*parts))
-        except FileFormatError as error:
-            raise FileFormatError(f"{os.fspath(path)}: {error}") from None
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become the source that a file held; contents that do not fit together are refused."""
+        vars(self).update(values)
+        width, described, guarantee = self.n_features_in_, self.description_, self.guarantee_
+        row = np.zeros((1, claimed(width, MOST_WITHOUT_BYTES, least=1)))
+        encoded = row if self.encoder_ is None else self.encoder_.transform(row)
+        fitting = sizes_of(self, subspace_="dq")["q"] == encoded.shape[1] == described.means.shape[1]
+        fitting = fitting and len(self.subspace_) >= 1
+        if not self.schema_.plain:
+            fitting = fitting and (self.schema_.width, self.schema_.digest) == (width, guarantee.schema)
+        if isinstance(described, MomentDescription):
+            # The moments carry their own guarantee, which was checked against their noise: no other is told.
+            own = described.moments.guarantee_
+            told = replace(own, voided_by=guarantee.voided_by, conditions=guarantee.conditions)
+            fitting = fitting and guarantee == told
+            vars(self)["guarantee_"] = own.join(guarantee) if fitting else guarantee
+        if not fitting:
+            raise InvalidInputError("the contents do not fit together")
 
     def _voided_by_encoder(self) -> "PrivateSource":
         warnings.warn(
