@@ -429,8 +429,8 @@ def with_small_files(act: Callable[[Path], None], largest: int) -> Callable[[Pat
 
 def settled(folder: Path) -> dict[str, bytes]:
     """Files without locks and without what SQLite keeps beside a database until it is opened again."""
-    passing = (".lock", ".db-shm", ".db-wal")
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix not in passing}
+    passing = (".lock", "-shm", "-wal")
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith(passing)}
 
 
 @pytest.mark.parametrize("name", ["file", "log", "ledger", "model"])
@@ -454,6 +454,6 @@ def test_command_says_in_one_line_that_the_disk_is_full(tmp_path):
     new = tmp_path / "new"
     done = subprocess.run([sys.executable, "-c", code, str(new)], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr == f"onefold: error: {new}: File too large\n"
+    assert done.stderr == f"onefold: error: {new}: No space left on device\n"
     assert not new.exists()
     assert not leftovers(tmp_path)

@@ -173,9 +173,8 @@ def test_what_was_spent_stays_spent_if_something_fails_afterwards(tmp_path) -> N
     Ledger(limit_epsilon=3.0).save(file)
 
     def spend_and_fail() -> None:
-        with Ledger.shared(file) as ledger:
-            ledger.spend(Event("survey", "record", 2.0))
-            raise RuntimeError("the disk is full")
+        Ledger.load(file).spend(Event("survey", "record", 2.0))
+        raise RuntimeError("the disk is full")
 
     with pytest.raises(RuntimeError):
         spend_and_fail()

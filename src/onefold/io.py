@@ -24,7 +24,7 @@ from onefold._base.records import kind_of
 from onefold._base.stored import CLASSES, Stored, contents_of
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.head import TableHead
-from onefold.privacy import Guarantee, Ledger, PrivateMoments
+from onefold.privacy import Guarantee, PrivateMoments
 from onefold.tables import Schema
 
 __all__ = [
@@ -44,7 +44,7 @@ OURS = {
 }
 CLASSES.update(OURS)
 # Things that are no models save and load themselves: their class by the kind of their file.
-_OTHERS: dict[str, type] = {"private moments": PrivateMoments, "ledger": Ledger}
+_OTHERS: dict[str, type] = {"private moments": PrivateMoments}
 # Where kinds are registered by rooms above this one, which are imported when such a file comes.
 HOMES = {
     "private source": "onefold.transfer",
@@ -81,8 +81,8 @@ def register(kind: str, cls: type) -> None:
     Examples
     --------
     >>> from onefold import io
-    >>> from onefold.privacy import Ledger
-    >>> io.register("ledger", Ledger)
+    >>> from onefold.privacy import PrivateMoments
+    >>> io.register("private moments", PrivateMoments)
     """
     if not issubclass(cls, Stored):
         _OTHERS[kind] = cls
@@ -106,7 +106,7 @@ def save(
     Parameters
     ----------
     model : fitted model
-        One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a ``Ledger``, a
+        One of onefold's autoencoders, classifiers or regressions; also ``PrivateMoments``, a
         ``PrivateSource``, a ``TransferClassifier``, a ``MomentClassifier``, a ``MomentRegressor``, a
         ``TableSynthesizer`` or its ``TableCounts``. A ``guarantee_`` of a model is written too.
     path : path

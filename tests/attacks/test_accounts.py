@@ -80,7 +80,7 @@ def test_of_several_accounts_none_counts_what_one_refuses(tmp_path: Path) -> Non
     ],
 )
 def test_numbers_that_cannot_be_added_up_are_refused_in_one_line(odd: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInputError, match="must be"):
+    with pytest.raises(InvalidInputError, match="Input should be"):
         Event("forged", "record", **({"epsilon": 1.0} | odd))
 
 

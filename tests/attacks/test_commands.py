@@ -22,7 +22,7 @@ from tests.tiers import later
 
 from onefold.cli.app import main
 from onefold.fabrication import synthesizer
-from onefold.privacy import RandomisedLabels, samplers
+from onefold.privacy import RandomisedLabels, ledger, samplers
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.rows import RowNoise
 from onefold.privacy.moments._release import Noise
@@ -93,6 +93,7 @@ class Randomness:
 
     def restart(self) -> None:
         self._seeds = itertools.count()
+        ledger.NEWEST.clear()  # the next ledger has the same identity
 
     def bytes(self, n: int) -> bytes:
         return np.random.Generator(np.random.PCG64(next(self._seeds))).bytes(n)
@@ -111,6 +112,7 @@ def randomness(monkeypatch: pytest.MonkeyPatch) -> Randomness:
         monkeypatch.setattr(*name, made)
     source = Randomness()
     monkeypatch.setattr(samplers, "_system_bytes", source.bytes)
+    monkeypatch.setattr(ledger, "token_hex", lambda n: source.bytes(n).hex())
     monkeypatch.setattr(np.random, "default_rng", source.generator)
     return source
 

@@ -109,7 +109,7 @@ def what_leaves(user: Any, more: str | None, unit: str) -> dict[str, Any]:
     assert told["holds"] is True
     return {
         "schema": user.get(f"{where}/files/schema.json").content,
-        "guarantee": user.get(f"{where}/files/guarantee.json").content,
+        "guarantee": user.get(f"{where}/files/guarantee.json").json() | {"charges": None},
         "heading": user.get(f"{where}/files/private-table.csv").text.split("\n")[0],
         "preview": preview.content,
         "page": {key: told[key] for key in ("verdict", "guarantee", "columns", "files")},

@@ -1,7 +1,8 @@
-"""``onefold ledger``: new and show."""
+"""``onefold ledger``: new, show, backup and recover."""
 
 import argparse
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,6 +85,45 @@ def test_show_of_a_missing_or_damaged_file_is_one_line(tmp_path: Path, capsys) -
         assert error.startswith("onefold: error: ")
         assert str(path) in error
         assert error.count("\n") == 1
+
+
+def test_backup_copies_a_ledger_to_a_new_file_only(tmp_path: Path, capsys) -> None:
+    path, copy = tmp_path / "ledger", tmp_path / "copy"
+    ledger = Ledger(4.0)
+    ledger.spend(Event("survey", "record", 1.5))
+    ledger.save(path)
+    assert main(["ledger", "backup", str(path), str(copy)]) == 0
+    assert (Ledger.load(copy).events, Ledger.load(copy).identity) == (ledger.events, ledger.identity)
+    for words in ([str(path), str(copy)], [str(tmp_path / "none"), str(tmp_path / "new")]):
+        capsys.readouterr()
+        assert main(["ledger", "backup", *words]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["copy", "ledger"]
+
+
+def test_an_older_ledger_is_refused_where_a_later_release_lies_until_it_is_recovered(
+    folder: Path, capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Ledger().save("ledger")
+    command = [*FABRICATE, *DECLARED, "--ledger", "ledger"]
+    assert main(["ledger", "backup", "ledger", "copy"]) == 0
+    assert main(command) == 0
+    shutil.copy("copy", "ledger")
+    monkeypatch.setattr("onefold.privacy.ledger.NEWEST", {})  # as in a process of its own
+    capsys.readouterr()
+    assert main(command) == 2
+    error = capsys.readouterr().err
+    assert "ledger: charge 1 of this ledger" in error
+    assert "onefold ledger recover" in error
+    assert not Ledger.load("ledger").events
+    assert main(["ledger", "recover", "ledger", "made.csv.guarantee.json"]) == 0
+    assert "missing and are entered: 1" in capsys.readouterr().out
+    assert main(["ledger", "recover", "ledger", "made.csv.guarantee.json", "unreleased"]) == 0
+    assert main(command) == 0
+    assert [event.epsilon for event in Ledger.load("ledger").events] == [2.5, 2.5]
+    for wrong in ("rows.csv", "none.json"):
+        assert main(["ledger", "recover", "ledger", wrong]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
 
 
 # --- commands that enter their release --------------------------------------------------------------------

@@ -179,15 +179,15 @@ def test_invalid_guarantees_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="unit"):
         Guarantee("row", good, good, 3)
     for bad in ((-1.0, 0.0), (math.nan, 0.0), (1.0, 2.0), (1.0, math.nan), (1.0,), None, 1.0, ("a", "b")):
-        with pytest.raises(InvalidInputError, match="entry must"):
+        with pytest.raises(InvalidInputError, match="entry: must"):
             Guarantee("entry", bad, good, 3)  # type: ignore[arg-type]
-        with pytest.raises(InvalidInputError, match="record must"):
+        with pytest.raises(InvalidInputError, match="record: must"):
             Guarantee("entry", good, bad, 3)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="labels must"):
+    with pytest.raises(InvalidInputError, match="must have epsilon"):
         Laplace(1.0, sensitivity=1.0).guarantee(3).with_labels(-1.0)
     with pytest.raises(InvalidInputError, match="needs a sentence"):
         Laplace(1.0, sensitivity=1.0).guarantee(3).voided(" ")
-    with pytest.raises(InvalidInputError, match="tuple of sentences"):
+    with pytest.raises(InvalidInputError, match="voided_by: Input should be a valid tuple"):
         Guarantee("entry", good, good, 3, voided_by="reason")  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="n_owners"):
         Guarantee("entry", good, good, 3, n_owners=0)

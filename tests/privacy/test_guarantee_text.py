@@ -183,7 +183,7 @@ def breaks(value: Any, schema: dict[str, Any], where: str = "$") -> list[str]:
     return found
 
 
-OPTIONAL = {"schema"}  # left out where no schema was declared
+OPTIONAL = {"schema", "charges"}  # left out where there is nothing to say
 
 
 @many

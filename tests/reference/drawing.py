@@ -195,7 +195,7 @@ def recorded(recording: Recording, *, fail: type[Exception] | None = None) -> It
         note_calls()
         make_stream(self, noting)
 
-    def spending(self: Ledger, *given: Any, **options: Any) -> None:
+    def spending(self: Ledger, *given: Any, **options: Any) -> Any:
         for frame in _frames(sys._getframe(1)):
             recording.charging.add(f"{_file(frame)}:{frame.f_code.co_qualname}")
             owner = frame.f_locals.get("self")
@@ -206,8 +206,9 @@ def recorded(recording: Recording, *, fail: type[Exception] | None = None) -> It
                     recording.charging.add(
                         f"{file.relative_to(SOURCE).as_posix()}:{kind.__qualname__}.__init__"
                     )
-        spend(self, *given, **options)
+        counted = spend(self, *given, **options)
         recording.charges += 1
+        return counted
 
     with (
         mock.patch.object(samplers.ByteStream, "__init__", stream),

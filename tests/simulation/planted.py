@@ -13,6 +13,7 @@ from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.registry import Registry, Status
 from onefold.federated.flower.sums import KeptSums
 from onefold.privacy import Ledger
+from onefold.privacy.guarantee import Charge
 
 from .disk import Disk
 
@@ -21,14 +22,6 @@ Plant = tuple[Any, str, Any]
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
-
-
-def _once(write: Callable[..., None]) -> Callable[..., None]:
-    def write_new(self: Ledger, path: Any, events: Any) -> None:
-        if not path.exists():
-            write(self, path, events)
-
-    return write_new
 
 
 def _forgetful(prepare: Callable[[SiteFolder], None]) -> Callable[[SiteFolder], None]:
@@ -92,7 +85,7 @@ FAULTS: dict[str, Callable[[], list[Plant]]] = {
         (folders._Folder, "prepare", _forgetful(SiteFolder.prepare))
     ],
     "approved rows are not counted": lambda: [(Approvals, "admit", _uncounted(Approvals.admit))],
-    "the ledger is not written": lambda: [(Ledger, "_write", _once(Ledger._write))],
+    "the ledger is not written": lambda: [(Ledger, "_enter", lambda *_: Charge("", 1, "", ""))],
     "list and log change in two steps": lambda: [(Registry, "_changing", _in_two_steps)],
     "sums keep sites that have left": lambda: [(KeptSums, "_add_up", _first_only(KeptSums._add_up))],
     "removed sites are members": lambda: [(Registry, "members", property(_with_removed))],

@@ -29,6 +29,7 @@ PATIENCE = 60.0  # seconds that one waits for others
 PAUSE = 0.005
 # "onefold" as a number of 32 bits: a database of another program is refused before it is touched.
 APPLICATION = 0x6F6E6566
+MAGIC = b"SQLite format 3\0"
 FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
@@ -59,10 +60,16 @@ class State:
         if self.exists():
             return
         step("make", self.path)
-        with suppress(FileExistsError):
+        try:
             make_file(self.path)
-        with self.transaction():
-            pass
+        except FileExistsError:
+            return  # somebody else makes the tables, or the next transaction does
+        try:
+            with self.transaction():
+                pass
+        except Exception:
+            self.path.unlink(missing_ok=True)
+            raise
         sync_file(self.path)
 
     @contextmanager
@@ -126,6 +133,9 @@ class State:
         """A connection; whatever SQLite says becomes one line with the path, a full disk a system's error."""
         if not self.exists():
             raise InvalidInputError(f"there is no {self.kind} at {self.path}")
+        with open(self.path, "rb") as file:
+            if file.read(len(MAGIC)) not in (b"", MAGIC):  # a short file would count as empty
+                raise FileFormatError(f"{self.path}: not a {self.kind} file, or damaged")
         try:
             with closing(
                 sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
@@ -167,7 +177,8 @@ class State:
         version = int(db.execute("PRAGMA user_version").fetchone()[0])
         application = db.execute("PRAGMA application_id").fetchone()[0]
         empty = not db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not empty and application != APPLICATION:
+        computed = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+        if (not empty and application != APPLICATION) or db.execute(computed).fetchone():
             raise FileFormatError(f"{self.path}: not a {self.kind} file")
         if version > len(self.steps):
             raise FileFormatError(

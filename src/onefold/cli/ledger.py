@@ -2,13 +2,12 @@
 
 import argparse
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
 from onefold.cli.console import Parser, show
-from onefold.exceptions import InvalidInputError
+from onefold.cli.outputs import read_guarantee
 
 COMPOSITIONS = ("tightest", "basic")
 
@@ -23,7 +22,36 @@ def add_parser(commands: Any) -> None:
     )
     parts = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
     _add_new(parts)
-    _add_show(parts)
+    shown = _add(
+        parts,
+        "show",
+        run_show,
+        "print what has been spent, release by release",
+        "Print what has been spent, release by release, and the limit.",
+        FILE="ledger to read",
+    )
+    shared.add_output_options(shown, quiet=False)
+    _add(
+        parts,
+        "backup",
+        run_backup,
+        "copy a ledger, also while commands spend on it",
+        "Copy a ledger as it is at one moment, also while commands spend on it. Copying the file by other "
+        "means may give half of it. A copy that is put back lacks what was spent since: "
+        "onefold ledger recover enters it.",
+        FILE="ledger to copy",
+        COPY="file to write; it must not exist",
+    )
+    _add(
+        parts,
+        "recover",
+        run_recover,
+        "enter what an older copy of a ledger lacks",
+        "Enter what an older copy of a ledger lacks, from the guarantees of the releases that were made "
+        "since. They count whatever the limit says.",
+        FILE="ledger that was put back",
+        GUARANTEE="guarantee of a release; the word unreleased: nothing was released without a guarantee",
+    )
 
 
 def _add_new(parts: Any) -> None:
@@ -51,21 +79,38 @@ def _add_new(parts: Any) -> None:
     parser.set_defaults(run=run_new)
 
 
-def _add_show(parts: Any) -> None:
-    parser = parts.add_parser(
-        "show",
-        help="print what has been spent, release by release",
-        description="Print what has been spent, release by release, and the limit.",
-    )
-    parser.add_argument("file", metavar="FILE", help="ledger to read")
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run_show)
+def _add(parts: Any, name: str, run: Any, about: str, description: str, **files: str) -> Parser:
+    """Declare a part that takes files only."""
+    parser: Parser = parts.add_parser(name, help=about, description=description)
+    for metavar, text in files.items():
+        several = {"nargs": "+"} if metavar == "GUARANTEE" else {}
+        parser.add_argument(metavar.lower(), metavar=metavar, help=text, **several)  # type: ignore[arg-type]
+    parser.set_defaults(run=run)
+    return parser
+
+
+def run_backup(args: argparse.Namespace) -> int:
+    """Copy a ledger by the interface of its store."""
+    from onefold.privacy import Ledger
+
+    Ledger.load(args.file).backup(args.copy)
+    print(f"{args.file} copied to {args.copy}")
+    return 0
+
+
+def run_recover(args: argparse.Namespace) -> int:
+    """Enter the charges of guarantees that the ledger lacks."""
+    from onefold.privacy import Ledger
+
+    guarantees = {name: read_guarantee(name) for name in args.guarantee if name != "unreleased"}
+    ledger = Ledger.load(args.file)
+    missing = ledger.recover(guarantees, unreleased="unreleased" in args.guarantee)
+    show({}, [f"charges that were missing and are entered: {missing}", str(ledger)], as_json=False)
+    return 0
 
 
 def run_new(args: argparse.Namespace) -> int:
     """Write an empty ledger; a file that is there stays."""
-    if Path(args.file).exists():
-        raise InvalidInputError(f"{args.file} exists already: onefold ledger show {args.file} reads a ledger")
     from onefold.privacy import Ledger
 
     ledger = Ledger(args.epsilon, args.delta, unit=args.unit, how=args.how, neighbours=args.neighbours)

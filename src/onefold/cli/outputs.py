@@ -9,14 +9,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold._base.files import write_whole
+from onefold._base.files import read_saved, write_whole
+from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.writing import Columns, check_format, write_rows, write_table
 
 if TYPE_CHECKING:
+    from onefold.privacy import Guarantee
     from onefold.tables import Schema
 
 STANDARD_OUTPUT = "-"
+GUARANTEE = ".guarantee.json"
 
 
 def check_writable(path: str, *inputs: str) -> None:
@@ -41,13 +44,25 @@ def files_of(name: str) -> list[str]:
 
 
 def check_spares_ledger(ledger: str | None, *outs: str | None) -> None:
-    """Refuse an output, or the guarantee beside it, that would replace the account of what is spent."""
+    """Refuse an output that would replace the ledger, and a ledger without the release that was there."""
     if ledger is None:
         return
+    from onefold.privacy.ledger import check_counts
+
     for out in outs:
         if out is not None and out != STANDARD_OUTPUT:
-            for path in (out, f"{out}.guarantee.json"):
+            beside = f"{out}{GUARANTEE}"
+            for path in (out, beside):
                 check_writable(path, ledger)
+            earlier = [read_guarantee(beside)] if Path(beside).is_file() else []
+            check_counts(ledger, *earlier)
+
+
+def read_guarantee(path: str) -> Guarantee:
+    """The guarantee that a file describes."""
+    from onefold.privacy import Guarantee
+
+    return read_saved(path, "there is no guarantee", lambda text: Guarantee.from_dict(parse_json(text)))
 
 
 def check_table_format(path: str, *inputs: str) -> None:
@@ -67,7 +82,7 @@ def check_private_table(path: str, *inputs: str) -> None:
 
 def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
     """Write the guarantee of a table to a file beside it, and return the name of that file."""
-    path = f"{table}.guarantee.json"
+    path = f"{table}{GUARANTEE}"
     write_whole(path, json.dumps(promise, indent=1, ensure_ascii=False).encode(), public=True)
     return path
 
@@ -88,7 +103,7 @@ def write_private_model(path: str, model: Any) -> str:
 
 def take_guarantee_away(path: str) -> None:
     """Delete the guarantee of an earlier file of this name: it must never lie beside another one."""
-    Path(f"{path}.guarantee.json").unlink(missing_ok=True)
+    Path(f"{path}{GUARANTEE}").unlink(missing_ok=True)
 
 
 def write_private_table(

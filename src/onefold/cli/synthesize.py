@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any
 
 from onefold._base.arrays import AnyArray
 from onefold._base.files import write_whole
@@ -217,8 +217,7 @@ def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUt
     own = _for_unit(schema, promise.unit)
     if promise.schema not in (None, own.digest):
         raise InvalidInputError("this is not the schema that the table was made with")
-    relation = cast("Literal['add-remove', 'replace']", promise.neighbours)
-    return table_forecast(own, epsilon, n_rows, promise.unit, delta, relation)
+    return table_forecast(own, epsilon, n_rows, promise.unit, delta, promise.neighbours)
 
 
 def write_made(

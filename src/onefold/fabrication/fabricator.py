@@ -293,7 +293,7 @@ class Fabricator(BaseEstimator):
         if self.label_mechanism is not None and labels is None:
             raise InvalidInputError("label_mechanism needs labels y")
         guarantee = guarantee.seeded(random_state)
-        charge(self.ledger, guarantee, name)
+        guarantee = charge(self.ledger, guarantee, name)
         # No seed stays no seed, so that a hardened mechanism takes its own cryptographic stream.
         rng = None if random_state is None else np.random.default_rng(random_state)
         if self.label_mechanism is not None:

@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onefold._base.archive import archive_bytes, kind_of, read_archive
-from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
+from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.fixed_point import DIGITS, MOST_ROWS, shortened, unit_rows
 from onefold._base.parallel import one_blas_thread
+from onefold._base.records import Content, Record, kind_of, record
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.discriminant import Statistic
@@ -215,15 +215,14 @@ def total_folds(sites: Sequence[Sequence[PrivateMoments | None]]) -> list[Privat
     return [PrivateMoments.total(column) for column in columns if column]
 
 
+@record
+class _Folds(Record, kind=FOLDED):
+    folds: tuple[Content | None, ...]
+
+
 def pack_folds(folds: Sequence[PrivateMoments | None]) -> bytes:
     """Return the moments of each fold as the bytes of one file; None for a fold without rows."""
-    about: list[dict[str, Any] | None] = []
-    arrays: Arrays = {}
-    for number, fold in enumerate(folds):
-        told, own = (None, {}) if fold is None else fold.to_parts()
-        about.append(told)
-        arrays |= {f"{name}_{number}": array for name, array in own.items()}
-    return archive_bytes(FOLDED, {"folds": about}, arrays)
+    return _Folds(tuple(None if fold is None else fold.to_bytes() for fold in folds)).to_bytes()
 
 
 def is_folded(packed: bytes) -> bool:
@@ -233,13 +232,7 @@ def is_folded(packed: bytes) -> bool:
 
 def unpack_folds(packed: bytes) -> list[PrivateMoments | None]:
     """Return the folds; None for one without rows."""
-    about, arrays = read_archive(packed, FOLDED)
-    told = about.get("folds")
-    if not isinstance(told, list) or len(told) != N_FOLDS or not any(told):
+    folds = _Folds.from_bytes(packed).folds
+    if len(folds) != N_FOLDS or not any(folds):
         raise FileFormatError("the message does not hold moments in folds")
-    found: list[PrivateMoments | None] = []
-    for number, description in enumerate(told):
-        ending = f"_{number}"
-        own = {name.removesuffix(ending): array for name, array in arrays.items() if name.endswith(ending)}
-        found.append(None if description is None else PrivateMoments.from_parts(description, own))
-    return found
+    return [None if fold is None else PrivateMoments.from_bytes(fold) for fold in folds]

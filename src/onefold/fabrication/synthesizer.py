@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -213,7 +213,7 @@ class TableSynthesizer(BaseEstimator):
             raise InvalidInputError("noise=False makes counts for a sum only: use count_tables")
         rows = self._rows(X, person, budget)
         self._kind = kind_of(X)
-        charge(self.ledger, budget.guarantee, "table synthesizer")
+        budget = replace(budget, guarantee=charge(self.ledger, budget.guarantee, "table synthesizer"))
         plan = budget.plan
         bins = plan.bins(self._fine_counts(rows, budget), self._fine_noise(budget)) if plan.open else None
         return self._adopt(self._counted_tables(rows, bins, budget, 1.0 - plan.bins_share), plan)
@@ -241,7 +241,7 @@ class TableSynthesizer(BaseEstimator):
         bins = plan.even_bins(self._rows_about, self._fine_noise(budget)) if plan.open else None
         rows = self._rows(X, person, budget)
         if self.noise:  # otherwise nothing is released here: who opens the sum answers for it
-            charge(self.ledger, budget.guarantee, "table synthesizer")
+            budget = replace(budget, guarantee=charge(self.ledger, budget.guarantee, "table synthesizer"))
         return self._counted_tables(rows, bins, budget, 1.0)
 
     @classmethod
@@ -281,7 +281,7 @@ class TableSynthesizer(BaseEstimator):
             pair[0] if math.isfinite(pair[0]) else None,
             pair[1] if 0.0 < pair[1] < 1.0 else None,
             structure=structure,
-            neighbours=counts.guarantee.neighbours,  # type: ignore[arg-type]
+            neighbours=counts.guarantee.neighbours,
             rows_per_person=counts.guarantee.rows_per_person,
         )
         return found._adopt(counts, CountingPlan.of(schema, counts.n_fine))

@@ -230,7 +230,7 @@ class Recipe:
             used = used[kept_rows(whom, most, len(used), self.random_state)]
         guarantee = self.promise(samples.shape[1], len(used), batches)
         if guarantee is not None and self.ledger is not None:
-            charge(self.ledger, guarantee, "model of a site")
+            guarantee = charge(self.ledger, guarantee, "model of a site")
         rows = self._private(self.maker, samples[used], labels[used])
         return replace(rows, numbers=used, n_ever=len(samples)), guarantee
 

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 
 from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Integers, Labels
+from onefold._base.records import Content, Record, WholeArray, record
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
@@ -40,7 +41,7 @@ from onefold.privacy import PrivateMoments
 
 __all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
 
-KIND, PUBLISHED = "joined-sums", "joined-scores"
+KIND, PUBLISHED = "joined sums", "joined-scores"
 # Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
 BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
@@ -132,6 +133,12 @@ class Agreement:
 
 
 # --- a site's message ---------------------------------------------------------------------------------------
+
+
+@record
+class _Message(Record, kind=KIND):
+    moments: Content
+    distances: WholeArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,8 +273,7 @@ class JoinedSums:
         bytes
             What the site sends.
         """
-        about, arrays = self.moments.to_parts()
-        return archive_bytes(KIND, about, {**arrays, "distances": self.distances})
+        return _Message(self.moments.to_bytes(), self.distances).to_bytes()
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> Self:
@@ -283,12 +289,10 @@ class JoinedSums:
         JoinedSums
             The message.
         """
-        about, arrays = read_archive(packed, KIND)
-        found = dict(arrays)
-        distances = found.pop("distances", np.empty(0))
-        if distances.shape != (4,) or distances.dtype != np.int64:
+        message = _Message.from_bytes(packed)
+        if message.distances.shape != (4,) or message.distances.dtype != np.int64:
             raise InvalidInputError("the message of a site has no distances")
-        return cls(PrivateMoments.from_parts(about, found), distances).check()
+        return cls(PrivateMoments.from_bytes(message.moments), message.distances).check()
 
     def weight_of(self, agreement: Agreement) -> float:
         r"""Return the weight a of the offset, in squared units of the agreement.

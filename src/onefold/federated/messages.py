@@ -21,7 +21,6 @@ Encrypted sums use one for all their steps, in both directions: a :class:`SumPar
 
 import hashlib
 import json
-import math
 import numbers
 import re
 from collections.abc import Iterable
@@ -121,14 +120,9 @@ def check_guarantee(plain: Any) -> dict[str, Any] | None:
         return None
     try:
         guarantee = Guarantee.from_dict(plain)
-        whole = type(guarantee.n_features) is int and 0 < guarantee.n_features < LARGEST_INTEGER
-        sentences = (*guarantee.voided_by, *guarantee.conditions)
-        texts = all(is_text(text) for text in (guarantee.mechanism, *sentences))
-        numeric = all(
-            number is None or (type(number) in (int, float) and 0 <= number < math.inf)
-            for number in (guarantee.untouched_entries, guarantee.sensitivity, guarantee.mu)
-        )
-        if not whole or not texts or not numeric or len(sentences) > MOST_REASONS:
+        charges = (charge.ledger + charge.mark + charge.previous for charge in guarantee.charges)
+        texts = (*guarantee.voided_by, *guarantee.conditions, *charges, guarantee.mechanism)
+        if len(texts) > MOST_REASONS or not all(map(is_text, texts)):
             raise MessageError("this is not the description of a guarantee")
         return guarantee.to_dict()
     except (TypeError, ValueError, ArithmeticError):

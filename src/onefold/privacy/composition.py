@@ -8,22 +8,27 @@ parts. Gaussian noise is no coin: the squares of its mu add up (Dong, Roth and S
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import Field
 
 from onefold._base.optional import require
-from onefold._base.validation import Entry, Instance, Number, OneOf, Whole, check_parameter, check_parameters
+from onefold._base.records import record
+from onefold._base.validation import OneOf, check_parameter
 from onefold.exceptions import InvalidInputError, MissingDependencyError, printable
 from onefold.privacy.calibration import loss_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.terms import (
     DELTA,
-    DELTA_OR_ZERO,
-    RELATIONS,
     UNITS,
+    AtLeastOne,
+    Losses,
     Pair,
-    checked_pair,
+    Relation,
+    Sentences,
+    Unit,
+    Value,
     number,
     shown,
 )
@@ -42,15 +47,14 @@ SHARES = (1.0, 0.9, 0.5, 0.1)
 # Errors of float64 in sums of squares and exponentials are far below this.
 ROUNDING = 1 + 1e-12
 LARGEST = 1e100  # of an event: squares and sums of them are numbers still
-# What the numbers of an event say about the labels that were released with the rows.
-LABELS = ("counted", "not covered", "not stated")
+Chance = Annotated[float, Field(ge=0, lt=1)]
 
 
 # --- events -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Event:
+@record
+class Event(Value):
     """One or several releases of the same kind from the same data, as a ledger counts them.
 
     Parameters
@@ -100,43 +104,24 @@ class Event:
     """
 
     name: str
-    unit: str
-    epsilon: float
-    delta: float = 0.0
+    unit: Unit
+    epsilon: Annotated[float, Field(ge=0, le=LARGEST)]
+    delta: Chance = 0.0
     mechanism: str = ""
-    count: int = 1
-    family: str | None = None
-    noise_multiplier: float | None = None
-    coordinates: int = 1
-    atom: float = 0.0
-    beside: Pair = (0.0, 0.0)
-    neighbours: str = "replace"
-    labels: str = "not stated"
-    conditions: tuple[str, ...] = ()
-    constraints: ClassVar[dict[str, Entry]] = {
-        "name": Instance(str, "a text"),
-        "mechanism": Instance(str, "a text"),
-        "unit": OneOf(UNITS),
-        "neighbours": OneOf(RELATIONS),
-        "labels": OneOf(LABELS),
-        "epsilon": Number(at_least=0, at_most=LARGEST),
-        "delta": DELTA_OR_ZERO,
-        "atom": DELTA_OR_ZERO,
-        "count": Whole(1, 2**53),
-        "coordinates": Whole(1, 2**53),
-        "family": (OneOf(("laplace", "gaussian")), None),
-        "noise_multiplier": (Number(at_least=1 / LARGEST, at_most=LARGEST), None),
-    }
+    count: AtLeastOne = 1
+    family: Literal["laplace", "gaussian"] | None = None
+    noise_multiplier: Annotated[float, Field(ge=1 / LARGEST, le=LARGEST)] | None = None
+    coordinates: AtLeastOne = 1
+    atom: Chance = 0.0
+    beside: Losses = (0.0, 0.0)
+    neighbours: Relation = "replace"
+    labels: Literal["counted", "not covered", "not stated"] = "not stated"
+    conditions: Sentences = ()
 
     def __post_init__(self) -> None:
-        check_parameters(self)
-        if isinstance(self.conditions, str) or not all(isinstance(words, str) for words in self.conditions):
-            raise InvalidInputError("conditions must be a tuple of sentences")
-        object.__setattr__(self, "conditions", tuple(self.conditions))
         refuse_added_entries(self.unit, self.neighbours)
         if (self.family is None) != (self.noise_multiplier is None):
             raise InvalidInputError("family and noise_multiplier must be given together, or neither of them")
-        object.__setattr__(self, "beside", checked_pair("beside", self.beside))
         if self.family is None and self.beside != (0.0, 0.0):
             raise InvalidInputError("beside needs family: without it epsilon and delta say everything")
         if self.beside[0] > self.epsilon or self.beside[1] > self.delta:
@@ -148,7 +133,7 @@ class Event:
         mechanism: "Accountable",
         n_features: int,
         name: str = "release",
-        unit: str = "record",
+        unit: Unit = "record",
         count: int = 1,
     ) -> "Event":
         """Describe releases of rows by a mechanism.
@@ -174,12 +159,11 @@ class Event:
         """
         guarantee = mechanism.guarantee(n_features)
         refuse_void(guarantee)
-        check_parameter("unit", unit, cls.constraints["unit"])
+        check_parameter("unit", unit, OneOf(UNITS))
         pair: Pair | None = getattr(guarantee, unit)
         if pair is None:
             raise InvalidInputError("unit='person' needs a noise with rows_per_person")
         epsilon, delta = pair
-        parts = mechanism.accounting(unit, n_features)
         return cls(
             name,
             unit,
@@ -190,7 +174,7 @@ class Event:
             neighbours=guarantee.neighbours,
             labels="not covered",
             conditions=assumptions(guarantee),
-            **parts,
+            **mechanism.accounting(unit, n_features),
         )
 
     def __str__(self) -> str:
@@ -323,7 +307,9 @@ def _distributions(events: Sequence[Event], delta: float) -> float:
     return float(reduce(lambda one, other: one.compose(other), several).get_epsilon_for_delta(left))
 
 
-def compose(events: Sequence[Event], how: str = "tightest", delta: float | None = None) -> Pair:
+def compose(
+    events: Sequence[Event], how: str = "tightest", delta: float | None = None, enough: float = 0.0
+) -> Pair:
     """Compute what several releases from the same data spend together.
 
     Parameters
@@ -336,6 +322,8 @@ def compose(events: Sequence[Event], how: str = "tightest", delta: float | None 
     delta : float or None, default=None
         Total delta at which epsilon is stated; None takes the sum of the deltas, at which no total is above
         "basic". Not for "basic".
+    enough : float, default=0.0
+        Total epsilon at which no smaller one is looked for: distributions take long.
 
     Returns
     -------
@@ -365,6 +353,6 @@ def compose(events: Sequence[Event], how: str = "tightest", delta: float | None 
     if how == "basic" or not events or not 0 < stated < 1:
         return added, spent
     totals = [added if spent <= stated else math.inf, _closed(events, stated)]
-    if not all_gaussian(events):  # mu is exact
+    if min(totals) > enough and not all_gaussian(events):  # mu is exact
         totals.append(_distributions(events, stated))
     return min(totals), stated

@@ -312,7 +312,7 @@ class Domain(Frozen):
             mechanism="discrete Laplace on the number of records outside the domain",
             clipped=True,
         ).seeded(random_state)
-        charge(ledger, guarantee, "number of records outside the domain")
+        guarantee = charge(ledger, guarantee, "number of records outside the domain")
         # A larger epsilon would hardly change the noise, and digits of exp(-epsilon) are computed one by one.
         table = laplace_table(Fraction(min(share, LARGEST_LOSS)))
         noise = discrete_laplace(byte_stream(random_state), table, 1)[0]

@@ -1,27 +1,27 @@
 """What a release promises, to whom, under which conditions, and what it does not promise."""
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from dataclasses import fields, replace
+from typing import Annotated, Any, Literal
 
-from onefold._base.validation import (
-    Entry,
-    Flag,
-    Instance,
-    Number,
-    OneOf,
-    Whole,
-    check_parameter,
-    check_parameters,
-)
-from onefold.exceptions import InvalidInputError, printable
+from pydantic import Field, ValidationError
+
+from onefold._base.records import _adapter, record
+from onefold._base.validation import Whole, check_parameter
+from onefold.exceptions import FileFormatError, InvalidInputError, printable
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.terms import (
     NOTHING,
     RELATIONS,
     UNITS,
+    AtLeastOne,
+    Losses,
     Pair,
+    Relation,
+    Sentences,
+    Value,
     added,
     check_relation,
     checked_pair,
@@ -37,26 +37,21 @@ __all__ = ["FLOAT_SAMPLER", "NOTHING", "RELATIONS", "SEEDED", "Guarantee", "chec
 SEEDED = "the noise was drawn from a seed: whoever knows it can take the noise away"
 FLOAT_SAMPLER = "the float sampler was chosen: the numbers hold in exact arithmetic only"
 PAIRS = ("entry", "record", "replaced", "labels", "person")
-LISTS = ("voided_by", "conditions")
 ALL_UNITS = ("label", *UNITS)  # from the narrowest to the widest
-CONSTRAINTS: dict[str, Entry] = {
-    "unit": OneOf(ALL_UNITS),
-    "neighbours": OneOf(RELATIONS),
-    "labels_in_record": Flag(),
-    "n_owners": Whole(1),
-    "rows_per_person": (Whole(1), None),
-    "clipped": Flag(),
-    "n_features": Whole(1),
-    "untouched_entries": (Number(at_least=0), None),
-    "sensitivity": (Number(above=0), None),
-    "mu": (Number(at_least=0), None),
-    "mechanism": Instance(str, "a text"),
-    "schema": (Instance(str, "a text"), None),
-}
 
 
-@dataclass(frozen=True)
-class Guarantee:
+@record
+class Charge(Value):
+    """The entry of a release in a ledger, by which an older copy of the ledger is known."""
+
+    ledger: str  # its identity
+    number: int
+    mark: str  # seals the entry
+    previous: str  # mark of the entry before it
+
+
+@record
+class Guarantee(Value):
     """Differential privacy of one release: of one entry, of a whole record, and of a person.
 
     ``str(guarantee)`` states the promise in sentences, with what is not covered.
@@ -108,6 +103,9 @@ class Guarantee:
     schema : str or None, default=None
         Digest of the schema that the release rests on; None without one, or where parts rest on different
         ones.
+    charges : tuple of Charge, default=()
+        Its entries in ledgers: identity of the ledger, number of the entry, its mark and that of the entry
+        before it.
 
     See Also
     --------
@@ -128,49 +126,35 @@ class Guarantee:
     False
     """
 
-    unit: str
-    entry: Pair
-    record: Pair
-    n_features: int
-    untouched_entries: float | None = None
-    labels: Pair | None = None
-    voided_by: tuple[str, ...] = ()
+    unit: Literal["label", "entry", "record", "person"]
+    entry: Losses
+    record: Losses
+    n_features: AtLeastOne
+    untouched_entries: Annotated[float, Field(ge=0)] | None = None
+    labels: Losses | None = None
+    voided_by: Sentences = ()
     mechanism: str = ""
-    sensitivity: float | None = None
-    neighbours: str = "replace"
-    replaced: Pair | None = None
+    sensitivity: Annotated[float, Field(gt=0)] | None = None
+    neighbours: Relation = "replace"
+    replaced: Losses | None = None
     labels_in_record: bool = False
-    n_owners: int = 1
-    person: Pair | None = None
-    rows_per_person: int | None = None
+    n_owners: AtLeastOne = 1
+    person: Losses | None = None
+    rows_per_person: AtLeastOne | None = None
     clipped: bool = False
-    conditions: tuple[str, ...] = ()
-    mu: float | None = None
+    conditions: Sentences = ()
+    mu: Annotated[float, Field(ge=0)] | None = None
     schema: str | None = None
+    charges: Annotated[tuple[Charge, ...], Field(strict=False)] = ()
 
     def __post_init__(self) -> None:
-        check_parameters(self, CONSTRAINTS)
         if self.labels_in_record and self.labels is None:
             raise InvalidInputError("labels_in_record=True needs labels: the (epsilon, delta) of a label")
-        for name in LISTS:
-            told = getattr(self, name)
-            if isinstance(told, str) or not all(isinstance(sentence, str) for sentence in told):
-                raise InvalidInputError(f"{name} must be a tuple of sentences")
-            object.__setattr__(self, name, tuple(told))
-        object.__setattr__(self, "entry", checked_pair("entry", self.entry))
-        object.__setattr__(self, "record", checked_pair("record", self.record))
-        object.__setattr__(self, "replaced", self._replacement())
-        for name in ("labels", "person"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, checked_pair(name, getattr(self, name)))
-
-    def _replacement(self) -> Pair:
-        """Return what holds for a replaced record: ``record`` itself, or two steps of add-remove."""
-        if self.neighbours == "replace":
-            if self.replaced not in (None, self.record):
-                raise InvalidInputError("under neighbours='replace', replaced is what record says")
-            return self.record
-        return two_steps(self.record) if self.replaced is None else checked_pair("replaced", self.replaced)
+        if self.neighbours == "replace" and self.replaced not in (None, self.record):
+            raise InvalidInputError("under neighbours='replace', replaced is what record says")
+        if self.replaced is None:
+            pair = self.record if self.neighbours == "replace" else two_steps(self.record)
+            object.__setattr__(self, "replaced", pair)
 
     @property
     def holds(self) -> bool:
@@ -268,7 +252,7 @@ class Guarantee:
         """
         if self.labels_in_record:
             raise InvalidInputError("the label is part of the record here and covered already")
-        told = checked_pair("labels", (epsilon, delta))
+        told = checked_pair((epsilon, delta))
         return replace(self, labels=told if self.labels is None else _both(self.labels, told))
 
     def record_under(self, neighbours: str) -> Pair:
@@ -364,6 +348,7 @@ class Guarantee:
             rows_per_person=_fewest(self, other),
             mu=_gaussian(self, other),
             schema=self.schema if self.schema == other.schema else None,
+            charges=tuple(dict.fromkeys((*self.charges, *other.charges))),
         )
 
     def _widest(self) -> Pair:
@@ -423,18 +408,11 @@ class Guarantee:
         -------
         dict
             All parameters, with None for an infinite epsilon; ``holds``; the sentences as ``text``; and what
-            an attacker can be sure of as ``odds``. ``schema`` is left out where there is none.
-            ``guarantee.schema.json`` in this folder describes it.
+            an attacker can be sure of as ``odds``. ``schema`` and ``charges`` are left out where there is
+            nothing to say. ``guarantee.schema.json`` in this folder describes it.
         """
-        plain = asdict(self)
-        if self.schema is None:
-            del plain["schema"]
-        for name in PAIRS:
-            if plain[name] is not None:
-                epsilon, delta = plain[name]
-                plain[name] = {"epsilon": epsilon if math.isfinite(epsilon) else None, "delta": delta}
-        for name in LISTS:
-            plain[name] = list(plain[name])
+        plain = READER.dump_python(self, mode="json").items()
+        plain = {name: value for name, value in plain if value or name not in ("schema", "charges")}
         told = {unit: self.odds(unit) for unit in UNITS}
         return {**plain, "holds": self.holds, "text": str(self), "odds": told}
 
@@ -453,17 +431,20 @@ class Guarantee:
             The guarantee.
         """
         try:
-            known = {"schema": None, **plain}
+            known = {"schema": None, "charges": (), **plain}
             given = {field.name: known[field.name] for field in fields(cls)}
-            found = cls(**given | {name: _read_pair(known[name]) for name in PAIRS})
-            if plain.get("holds", found.holds) != found.holds:
-                raise InvalidInputError("this guarantee says whether it holds in two ways")
-            return found
-        except (KeyError, TypeError, AttributeError):
-            raise InvalidInputError("this is not the description of a guarantee") from None
+            found = READER.validate_json(json.dumps(given))
+        except (KeyError, TypeError, ValidationError):
+            raise FileFormatError("this is not the description of a guarantee") from None
+        if plain.get("holds", found.holds) != found.holds:
+            raise FileFormatError("this guarantee says whether it holds in two ways")
+        return found
 
     def __str__(self) -> str:
         return "\n".join(map(printable, sentences(self)))
+
+
+READER = _adapter(Guarantee)
 
 
 def _both(one: Pair, other: Pair) -> Pair:
@@ -486,9 +467,8 @@ def _fewest(one: Guarantee, other: Guarantee) -> int | None:
 def _gaussian(one: Guarantee, other: Guarantee) -> float | None:
     """mu of both, where they speak of the same unit at the same delta; otherwise it would say too little."""
     kinds = [(part.person is None, part.neighbours, part._widest()[1]) for part in (one, other)]
-    if one.mu is None or other.mu is None or kinds[0] != kinds[1]:
-        return None
-    return max(one.mu, other.mu)
+    unlike = one.mu is None or other.mu is None or kinds[0] != kinds[1]
+    return None if unlike else max(one.mu or 0.0, other.mu or 0.0)
 
 
 def _assumed(one: Guarantee, other: Guarantee, unit: str) -> tuple[float | None, tuple[str, ...]]:
@@ -523,10 +503,3 @@ def _joint_change(one: Guarantee, other: Guarantee, unit: str) -> tuple[float | 
         for part in unchecked
     )
     return None, tuple(dict.fromkeys(words))
-
-
-def _read_pair(value: Any) -> Pair | None:
-    if value is None:
-        return None
-    epsilon = value["epsilon"]
-    return (math.inf if epsilon is None else epsilon), value["delta"]

@@ -115,9 +115,7 @@ def _names(person: Any, n_rows: int) -> tuple[AnyArray, Mask]:
         names = np.array([_text(name) for name in distinct.tolist()], dtype=str)[places]
     if names.dtype.kind == "f":
         return names, ~np.isnan(names)
-    if names.dtype.kind == "U":
-        return names, names != ""
-    return names, np.ones(n_rows, dtype=np.bool_)
+    return names, names != "" if names.dtype.kind == "U" else np.ones(n_rows, dtype=np.bool_)
 
 
 def _text(name: Any) -> str:

@@ -120,9 +120,7 @@ def byte_stream(random_state: RandomState) -> ByteStream:
     child the same noise. With a seed the bytes come from numpy's generator: reproducible, for tests, and not
     secret.
     """
-    if random_state is None:
-        return ByteStream(_system_bytes)
-    return ByteStream(generator(random_state).bytes)
+    return ByteStream(_system_bytes if random_state is None else generator(random_state).bytes)
 
 
 # --- probabilities to any number of digits ----------------------------------------------------------------

@@ -1,9 +1,12 @@
 """The terms of a promise: units of privacy, neighbouring datasets, and the numbers of a loss."""
 
 import math
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainSerializer, PlainValidator
 
 from onefold._base.validation import Number, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
@@ -32,6 +35,10 @@ __all__ = [
 ]
 
 Pair = tuple[float, float]  # (epsilon, delta)
+Unit = Literal["entry", "record", "person"]
+Relation = Literal["replace", "add-remove"]
+Sentences = Annotated[tuple[str, ...], Field(strict=False)]
+AtLeastOne = Annotated[int, Field(ge=1, le=2**53)]
 # What a change of the data changes: one entry of the table, a whole record, or all records of a person.
 UNITS = ("entry", "record", "person")
 # What two neighbouring datasets differ in, as far as whole records go.
@@ -130,13 +137,11 @@ def check_relation(neighbours: Any) -> str:
     return str(neighbours)
 
 
-def checked_pair(name: str, value: Any) -> Pair:
+def checked_pair(value: Any) -> Pair:
     """Return (epsilon, delta) as two floats, or refuse what is no such pair.
 
     Parameters
     ----------
-    name : str
-        Name of the parameter, for the error.
     value : tuple of two float
         Its value.
 
@@ -154,16 +159,35 @@ def checked_pair(name: str, value: Any) -> Pair:
     Examples
     --------
     >>> from onefold.privacy.terms import checked_pair
-    >>> checked_pair("record", [1, 0])
+    >>> checked_pair([1, 0])
     (1.0, 0.0)
     """
     try:
+        if isinstance(value, Mapping):
+            value = math.inf if value["epsilon"] is None else value["epsilon"], value["delta"]
         epsilon, delta = (float(number) for number in value)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be a pair (epsilon, delta)") from None
+    except (KeyError, TypeError, ValueError):
+        raise InvalidInputError("must be a pair (epsilon, delta)") from None
     if not epsilon >= 0 or not 0 <= delta <= 1:
-        raise InvalidInputError(f"{name} must have epsilon of at least 0 and delta in [0, 1]")
+        raise InvalidInputError("must have epsilon of at least 0 and delta in [0, 1]")
     return epsilon, delta
+
+
+Losses = Annotated[
+    Pair,
+    PlainValidator(checked_pair),
+    PlainSerializer(lambda pair: {"epsilon": pair[0] if math.isfinite(pair[0]) else None, "delta": pair[1]}),
+]
+
+
+class Value:
+    """What has no arrays: two that say the same are equal."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
 
 
 def two_steps(pair: Pair) -> Pair:

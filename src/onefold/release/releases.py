@@ -293,7 +293,7 @@ def _noisy(
     guarantee = promised(noise, values.shape[1], rows_per_person, random_state)
     if chosen is not None:
         guarantee = guarantee.provided(f"{chosen} were chosen without looking at the rows")
-    charge(ledger, guarantee, "released rows")
+    guarantee = charge(ledger, guarantee, "released rows")
     return restore(noise.randomise(values if kept is None else values[kept], source)), guarantee
 
 

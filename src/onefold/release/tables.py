@@ -205,7 +205,7 @@ def release_table(
     guarantee = under_contract(replace(guarantee, n_features=len(fields)), schema)
     if label_mechanism is not None:
         guarantee = guarantee.with_labels(label_mechanism.epsilon)
-    charge(ledger, guarantee, "released table")
+    guarantee = charge(ledger, guarantee, "released table")
     noisy = noise.randomise(rows, source)
     if label_mechanism is not None:
         labels = np.asarray(label_mechanism.randomise(labels, source))

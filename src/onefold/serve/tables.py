@@ -29,6 +29,7 @@ from onefold._base.files import make_folder, write_whole
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import Fabricator, TableSynthesizer
 from onefold.privacy import Guarantee, Ledger, OptimalNoise, RandomisedLabels, domain_of
+from onefold.privacy.ledger import has_ledger
 from onefold.report import PrivacyUtilityDisplay, write_report
 from onefold.report.builders import of_table, privacy_verdict
 from onefold.report.forecast import CELLS, NEAR, NUMBERS, near, of_records, right_cell_shares
@@ -276,7 +277,7 @@ def account_file() -> Path:
 
 def open_account(ledger: Path) -> None:
     """Make the ledger of the pages where there is none: once, so that one that vanishes is missed."""
-    if not ledger.exists():
+    if not has_ledger(ledger):
         make_folder(ledger.parent)
         with suppress(InvalidInputError):  # another program has made it meanwhile
             Ledger().save(ledger)

@@ -274,7 +274,7 @@ class PrivateSource(Stored):
             promise = under_contract(promise, schema)
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
-            charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
+            promise = charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
             private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width, schema)
         return found._voided_by_encoder() if learned else found._provided_by_encoder(encoder)

@@ -22,6 +22,7 @@ from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._release import SENSITIVITIES, divided
 from onefold.privacy.moments._whitening import FLOOR, given_whitening, whitened, whitening_of
 from reference.clouds import cloud
+from reference.moment_files import changed_moments
 
 RELATIONS = ("add-remove", "replace")
 SHARES = (0.05, 0.02, 0.28, 0.55, 0.1)
@@ -215,11 +216,11 @@ def test_whitened_classifier_survives_its_file(tmp_path: Path, head: Any) -> Non
 def test_file_with_another_kind_of_matrix_is_refused() -> None:
     X, y = cloud()
     model = PrivateMoments(2.0, classes=range(3), whitening="private", random_state=0).fit(X, y)
-    about, arrays = model.to_parts()
+    packed = model.to_bytes()
     odd = (np.eye(2), np.eye(3) * np.nan, np.eye(3) / 3, np.eye(3, dtype=np.float32), np.zeros((3, 3)))
     for matrix in odd:
         with pytest.raises(FileFormatError):
-            PrivateMoments.from_parts(about, {**arrays, "whitening": matrix})
+            PrivateMoments.from_bytes(changed_moments(packed, whitening=matrix))
 
 
 def test_sites_whiten_by_one_public_matrix_or_not_at_all() -> None:

@@ -18,7 +18,7 @@ from onefold.federated.contract import default_classifier
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.flower.keeping import find_profile, read_profile, recipe_of
-from onefold.federated.flower.ledgers import begin_ledger
+from onefold.federated.flower.ledgers import begin_ledger, promised
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
 from onefold.federated.flower.processes import Watch
 from onefold.federated.flower.site_app import (
@@ -36,7 +36,7 @@ from onefold.federated.messages import NUMBERS, Profile, check_digest
 from onefold.federated.moments import release_moments
 from onefold.federated.number_sums import NumberRelease
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.ledger import AnyLedger, Ledger, all_of
+from onefold.privacy.ledger import AnyLedger, Ledger, all_of, check_counts
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 from onefold.tables.columns import count_rows
@@ -419,10 +419,11 @@ class Site:
         """Return where a fit is entered: the given ledger and the folder's own."""
         if promise is None or (ledger is None and not promise.holds):
             return ledger  # there is nothing to count
-        own = self.folder.ledger
-        if not own.is_file():
-            begin_ledger(self.folder, promise)
+        own, earlier = self.folder.ledger, promised(self.folder)  # before the ledgers are read
+        begin_ledger(self.folder, promise)
         found = Ledger.load(own)
+        if earlier is not None:
+            check_counts(all_of(ledger, own), earlier)
         if ledger is None and found.events:
             raise InvalidInputError(
                 f"this site has spent {found.spent}, and another fit "

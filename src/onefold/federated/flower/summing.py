@@ -123,8 +123,7 @@ class _Step:
         vector = self._summed.vector(self._rows(self._settings.sum_table))
         self._check_first(site)
         ledger = self._folder.ledger
-        if not ledger.is_file():
-            begin_ledger(self._folder, promise)
+        begin_ledger(self._folder, promise)
         return self._total.contribute(site, vector, self._rounds, key=key, ledger=ledger)
 
     def _rows(self, place: str) -> Any:

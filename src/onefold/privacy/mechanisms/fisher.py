@@ -298,9 +298,8 @@ class FisherGaussian(RowNoise):
     def _reaches(self, n_features: int) -> tuple[float, float]:
         """Largest length of Pi^(1/4) d over the differences d that one cell can make, and two records."""
         extent = self._extent(n_features)
-        if self.weights.n_features is None:
-            return extent.entry, extent.l2
-        return self.weights.reach(extent)
+        equal = self.weights.n_features is None
+        return (extent.entry, extent.l2) if equal else self.weights.reach(extent)
 
     def documented_epsilon(self, n_features: int) -> float:
         """Compute the epsilon of 002 Thm 2.5, for comparison only: too small once ``mu`` exceeds about 3.4.

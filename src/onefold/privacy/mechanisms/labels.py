@@ -117,10 +117,9 @@ class RandomisedLabels(Frozen):
         switched = np.flatnonzero(~bernoulli(stream, self._keep, len(places)))
         others = _uniform(stream, len(self.classes) - 1, switched.size)
         places[switched] = others + (others >= places[switched])
-        labels = self.classes[places]
-        if hasattr(y, "to_numpy") and hasattr(y, "name"):
-            return type(y)(labels, name=y.name)  # an index may name the people: none is passed on
-        return labels
+        labels, is_series = self.classes[places], hasattr(y, "to_numpy") and hasattr(y, "name")
+        # An index may name the people: none is passed on.
+        return type(y)(labels, name=y.name) if is_series else labels
 
     def _places(self, y: Any) -> Index:
         labels = y.to_numpy() if hasattr(y, "to_numpy") else np.asarray(y)

@@ -519,7 +519,7 @@ class Mechanism(Frozen):
             # Not for persons: they may have fewer rows or more, so the number of rows is not to be told.
             untouched = share * n_samples * n_features
         return Guarantee(
-            unit=self.unit,
+            unit=self.unit,  # type: ignore[arg-type]
             entry=record if shortened else self._loss(self._entry_factor(n_features), self._cell_entries),
             record=record,
             n_features=n_features,

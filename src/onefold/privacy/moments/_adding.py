@@ -111,9 +111,7 @@ def without(whole: "PrivateMoments", part: "PrivateMoments") -> "PrivateMoments"
 
 
 def _same_matrix(one: Floats | None, other: Floats | None) -> bool:
-    if one is None or other is None:
-        return one is other
-    return np.array_equal(one, other)
+    return one is other if one is None or other is None else np.array_equal(one, other)
 
 
 def _label_kind(classes: Labels) -> str:

@@ -4,7 +4,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Literal, Self
 
@@ -14,8 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels
+from onefold._base.arrays import AnyArray, Floats, Index, Integers, Labels
 from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS, exact_gram, shortened, unit_rows
 from onefold._base.validation import Number, check_parameter, check_rows
@@ -252,7 +251,7 @@ class PrivateMoments(BaseEstimator):
         guarantee = reduce(
             Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], declared)
         )
-        charge(self.ledger, guarantee, "private moments")
+        guarantee = charge(self.ledger, guarantee, "private moments")
         sigma = budget.levels[0]  # counts, centre and whitening have the same noise in all of them
         counts = noise.to_counts(noise.sizes(codes, len(candidates)), sigma.number)
         kept = np.ones(len(counts), dtype=bool)
@@ -532,7 +531,8 @@ class PrivateMoments(BaseEstimator):
         bytes
             The content of a file.
         """
-        return archive_bytes(core.KIND, *self.to_parts())
+        check_is_fitted(self)
+        return core.StoredMoments.of(self).to_bytes()
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> "PrivateMoments":
@@ -548,42 +548,7 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             The release.
         """
-        return cls.from_parts(*read_archive(packed, core.KIND))
-
-    def to_parts(self) -> tuple[dict[str, Any], Arrays]:
-        """Return the release as a description and arrays, to be kept inside another archive.
-
-        Returns
-        -------
-        about : dict
-            Description, of JSON values.
-        arrays : dict of str to ndarray
-            The released arrays.
-        """
-        check_is_fitted(self)
-        return core.parts_of_moments(self)
-
-    @classmethod
-    def from_parts(cls, about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> "PrivateMoments":
-        """Restore a release from its description and arrays; content that does not fit together is refused.
-
-        Parameters
-        ----------
-        about : mapping
-            The description.
-        arrays : mapping of str to ndarray
-            The arrays.
-
-        Returns
-        -------
-        PrivateMoments
-            The release.
-        """
-        parameters, fitted = core.moments_from_parts(about, arrays)
-        found = cls(**parameters)
-        for name, value in fitted.items():
-            setattr(found, name, value)
-        return found
+        return core.StoredMoments.from_bytes(packed).give(cls())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the release to a file, completely or not at all.

@@ -9,17 +9,17 @@ this is private for records, for persons, and where the classes are found privat
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from scipy.special import ndtri
+from sklearn.base import BaseEstimator
 
-from onefold._base.arrays import AnyArray, Arrays, Floats, Index, Integers, Labels, Mask
+from onefold._base.arrays import Floats, Index, Integers, Labels, Mask
 from onefold._base.fixed_point import DIGITS, exact_gram
-from onefold._base.foreign import NOT_READABLE
 from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.records import FloatArray, LabelArray, Record, record
 from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
@@ -38,6 +38,7 @@ CONSTRAINTS: dict[str, Entry] = {
     "rows_per_person": (Whole(1), None),
 }
 SECONDS = ("class", "pooled", "auto")
+Estimator = TypeVar("Estimator", bound=BaseEstimator)
 NO_NOISE = "no noise was added: the moments are those of the records themselves"
 SHARES = (0.05, 0.02, 0.28, 0.70)  # of centre, counts, sums and the second moments of each class
 WHITENING_SHARE = 0.1  # of the whole budget, for the first of two releases, unless shares name it
@@ -335,9 +336,8 @@ def _raised(matrix: Floats, smallest: float) -> Floats:
     return np.asarray((raised + raised.T) / 2.0)
 
 
-# --- a release as a description and arrays, as an archive keeps them; what is read is checked --------------
+# --- a release as a file; what is read is checked -----------------------------------------------------------
 
-KIND = "private moments"
 STEP_DIGITS = 2 * DIGITS  # of the whole numbers that are added up
 
 
@@ -370,10 +370,8 @@ def symmetric(triangles: Floats, size: int) -> Floats:
     return found
 
 
-DAMAGED = "damaged, or not a file of moments"
 LEVELS = ("count_noise", "sum_noise", "second_noise")
-NAMES = ("counts", "sums", "second_moments", *LEVELS, "centre")
-WHITENING = "whitening"  # an array that only a release of whitened records has
+ARRAYS = ("classes", "counts", "sums", *LEVELS, "centre", "whitening")  # that a file has as the release does
 MOST_FIELDS, LONGEST_NAME = 100_000, 200  # of a schema, as sites tell each other
 
 
@@ -386,124 +384,103 @@ def plain_labels(classes: Labels) -> Labels:
     return classes.astype(np.str_)
 
 
-def parts_of_moments(moments: Any) -> tuple[dict[str, Any], Arrays]:
-    """Return the description and the arrays of a release."""
-    guarantee: Guarantee = moments.guarantee_
-    epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
-    silent = not math.isfinite(epsilon)
-    about: dict[str, Any] = {
-        "parameters": {  # as they were when the noise was drawn
-            "epsilon": None if silent else epsilon,
-            "delta": float(moments.delta) if silent else delta,
-            "radius": float(moments.radius),
-            "neighbours": guarantee.neighbours,
-            "sampler": "float" if FLOAT_SAMPLER in guarantee.voided_by else "hardened",
-            "rows_per_person": guarantee.rows_per_person,
-        },
-        "guarantee": guarantee.to_dict(),
-        "encoding": moments.encoding_,
-        **(
-            {"schema_fields": [list(pair) for pair in moments.schema_fields_]}
-            if moments.schema_fields_
-            else {}
-        ),
-    }
-    arrays = {name: getattr(moments, f"{name}_") for name in NAMES}
-    if moments.whitening_ is not None:
-        arrays[WHITENING] = moments.whitening_
-    seconds = arrays["second_moments"]
-    if moments.is_pooled:  # half the matrix is the other half
-        arrays["second_moments"] = np.ascontiguousarray(seconds[:, *np.triu_indices(seconds.shape[1])])
-    return about, {"classes": plain_labels(moments.classes_), **arrays}
+@record
+class StoredMoments(Record, kind="private moments"):
+    """The file of moments: parameters as they were when the noise was drawn, and what was released."""
 
+    epsilon: float | None
+    delta: float
+    radius: float
+    neighbours: str
+    sampler: str
+    rows_per_person: int | None
+    guarantee: dict[str, Any]
+    encoding: str
+    schema_fields: tuple[tuple[str, str], ...]
+    pooled: bool
+    classes: LabelArray
+    counts: FloatArray
+    sums: FloatArray
+    triangles: FloatArray  # of second moments: half a matrix is the other half
+    count_noise: FloatArray
+    sum_noise: FloatArray
+    second_noise: FloatArray
+    centre: FloatArray
+    whitening: FloatArray | None
+    error = FileFormatError
 
-def moments_from_parts(
-    about: Mapping[str, Any], arrays: Mapping[str, AnyArray]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return parameters and fitted attributes; refuse what does not fit together."""
-    try:
-        given, guarantee = dict(about["parameters"]), Guarantee.from_dict(about["guarantee"])
-        if given.get("sampler") == "float":
-            guarantee = guarantee.voided(FLOAT_SAMPLER)
-        if given.get("epsilon") is None:
-            guarantee = guarantee.voided(NO_NOISE)
-        encoding = about.get("encoding", "")
-        if set(arrays) - {WHITENING} != {"classes", *NAMES} or set(given) != set(CONSTRAINTS):
-            raise FileFormatError(DAMAGED)
-        fields = about.get("schema_fields", [])
-        if not isinstance(encoding, str) or not _are_fields(fields):
-            raise FileFormatError(DAMAGED)
+    def __post_init__(self) -> None:
         for name, entry in CONSTRAINTS.items():
-            check_parameter(name, given[name], entry)
-        pooled = arrays["second_moments"].ndim == 2
-        if pooled:
-            arrays = {**arrays, "second_moments": _whole_matrix(arrays)}
-        _check_arrays(arrays, pooled)
-        _check_claim(given, guarantee, arrays)
-    except FileFormatError:
-        raise
-    except NOT_READABLE:
-        raise FileFormatError(DAMAGED) from None
-    fitted: dict[str, Any] = {f"{name}_": array for name, array in arrays.items()}
-    size = len(arrays["centre"])
-    named = tuple((name, total) for name, total in fields)
-    given["second_moments"] = "pooled" if pooled else "class"
-    fitted |= {"guarantee_": guarantee, "encoding_": encoding, "n_features_in_": size}
-    fitted.setdefault("whitening_", None)
-    return given, fitted | {"schema_fields_": named}
-
-
-def _are_fields(pairs: Any) -> bool:
-    """Whether these are names and sums of the fields of a schema, as another site may show them."""
-    if not isinstance(pairs, list) or len(pairs) > MOST_FIELDS:
-        return False
-    return all(
-        isinstance(pair, list)
-        and len(pair) == 2
-        and all(isinstance(text, str) and len(text) <= LONGEST_NAME and text.isprintable() for text in pair)
-        for pair in pairs
-    )
-
-
-def _whole_matrix(arrays: Mapping[str, AnyArray]) -> Floats:
-    size, triangle = arrays["centre"].size, arrays["second_moments"]
-    if triangle.shape != (1, size * (size + 1) // 2) or triangle.dtype != np.float64:
-        raise FileFormatError("the array second_moments is not what it should be")
-    return symmetric(triangle, size)
-
-
-def _check_arrays(arrays: Mapping[str, AnyArray], pooled: bool) -> None:
-    classes = arrays["classes"]
-    if classes.ndim != 1 or not classes.size or classes.dtype.kind not in "biufU":
-        raise FileFormatError("the classes are not what they should be")
-    if not np.array_equal(np.unique(classes), classes):  # NaN is among what this refuses
-        raise FileFormatError("the classes are not what they should be")
-    size = arrays["centre"].size
-    each = (len(classes),)
-    moments = (1,) if pooled else each
-    shapes = (each, (*each, size), (*moments, size, size), each, each, moments, (size,))
-    for name, shape in zip(NAMES, shapes, strict=True):
-        array = arrays[name]
-        if array.shape != shape or array.dtype != np.float64 or not np.isfinite(array).all():
-            raise FileFormatError(f"the array {name} is not what it should be")
-    if WHITENING in arrays:
-        matrix = arrays[WHITENING]
-        if (
-            not size
-            or matrix.dtype != np.float64
-            or not np.array_equal(matrix, given_whitening(matrix, size))
-        ):
+            check_parameter(name, getattr(self, name), entry)
+        names = [text for pair in self.schema_fields for text in pair]
+        long = len(names) > 2 * MOST_FIELDS or max(map(len, names), default=0) > LONGEST_NAME
+        if long or not "".join(names).isprintable():
+            raise FileFormatError("the fields of the schema are not what they should be")
+        if not self.classes.size or not np.array_equal(np.unique(self.classes), self.classes):
+            raise FileFormatError("the classes are not what they should be")
+        size, each = self.centre.size, self.classes.shape
+        moments = (1,) if self.pooled else each
+        square, triangles = (size, size), (*moments, size * (size + 1) // 2)
+        shapes = (each, each, (*each, size), each, each, moments, (size,), square, triangles)
+        for name, shape in zip((*ARRAYS, "triangles"), shapes, strict=True):
+            array = getattr(self, name)
+            fits = array is None or (
+                array.shape == shape and (name == "classes" or array.dtype == np.float64)
+            )
+            if not fits:
+                raise FileFormatError(f"the array {name} is not what it should be")
+        matrix = self.whitening
+        if not size or not (matrix is None or np.array_equal(matrix, given_whitening(matrix, size))):
             raise FileFormatError("the array whitening is not what it should be")
-    matrices = arrays["second_moments"]
-    if not size or not np.array_equal(matrices, matrices.transpose(0, 2, 1)):
-        raise FileFormatError("the array second_moments is not what it should be")
+        _check_claim(self, self.promise)
+
+    @classmethod
+    def of(cls, moments: Any) -> Self:
+        """What is kept of a release."""
+        guarantee: Guarantee = moments.guarantee_
+        epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
+        silent, seconds = not math.isfinite(epsilon), moments.second_moments_
+        return cls(
+            epsilon=None if silent else epsilon,
+            delta=float(moments.delta) if silent else delta,
+            radius=float(moments.radius),
+            neighbours=guarantee.neighbours,
+            sampler="float" if FLOAT_SAMPLER in guarantee.voided_by else "hardened",
+            rows_per_person=guarantee.rows_per_person,
+            guarantee=guarantee.to_dict(),
+            encoding=moments.encoding_,
+            schema_fields=tuple((name, total) for name, total in moments.schema_fields_),
+            pooled=moments.is_pooled,
+            triangles=np.ascontiguousarray(seconds[:, *np.triu_indices(seconds.shape[1])]),
+            **{name: getattr(moments, f"{name}_") for name in ARRAYS if name != "classes"},
+            classes=plain_labels(moments.classes_),
+        )
+
+    @property
+    def promise(self) -> Guarantee:
+        """The guarantee, which says at least what the parameters say."""
+        promise = Guarantee.from_dict(self.guarantee)
+        promise = promise.voided(FLOAT_SAMPLER) if self.sampler == "float" else promise
+        return promise.voided(NO_NOISE) if self.epsilon is None else promise
+
+    def give(self, moments: Estimator) -> Estimator:
+        """Make a new estimator the one that was stored, and return it."""
+        moments.set_params(
+            second_moments="pooled" if self.pooled else "class",
+            **{name: getattr(self, name) for name in CONSTRAINTS},
+        )
+        size = self.centre.size
+        fitted = {name: getattr(self, name) for name in (*ARRAYS, "encoding", "schema_fields")}
+        fitted |= {"guarantee": self.promise, "second_moments": symmetric(self.triangles, size)}
+        vars(moments).update({f"{name}_": value for name, value in fitted.items()}, n_features_in_=size)
+        return moments
 
 
-def _check_claim(given: Mapping[str, Any], guarantee: Guarantee, arrays: Mapping[str, AnyArray]) -> None:
+def _check_claim(stored: StoredMoments, guarantee: Guarantee) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
-    levels = np.array(np.broadcast_arrays(*(arrays[name] for name in LEVELS)))
+    levels = np.array(np.broadcast_arrays(*(getattr(stored, name) for name in LEVELS)))
     epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
-    told = (given["epsilon"], given["delta"], given["neighbours"], len(arrays["centre"]))
+    told = (stored.epsilon, stored.delta, stored.neighbours, stored.centre.size)
     if (
         not (levels >= 0.0).all()
         or guarantee.unit not in ("record", "person")
@@ -540,6 +517,5 @@ def _allowed(epsilon: float, delta: float) -> float:
     """Largest Gaussian privacy that is (epsilon, delta) private; none without a delta."""
     if delta == 0.0:
         return 0.0
-    if not math.isfinite(epsilon) or delta >= 1.0:
-        return math.inf
-    return mu_of(epsilon, delta) * (1.0 + 1e-9)
+    promises = math.isfinite(epsilon) and delta < 1.0
+    return mu_of(epsilon, delta) * (1.0 + 1e-9) if promises else math.inf
