@@ -235,7 +235,7 @@ def test_counts_are_whole_numbers_within_what_is_there(value):
 # --- every format: damage and forgeries ---------------------------------------------------------------------
 
 # Of how many parts of all formats, the share of all forgeries (all of them take an hour), and damages.
-FEW, MORE = (2, 0.003, 4), (6, 0.02, 15)
+FEW, MORE = (4, 0.003, 4), (6, 0.02, 15)
 PARTS = [
     *((part, *FEW) for part in range(FEW[0])),
     *(pytest.param(part, *MORE, marks=pytest.mark.merge) for part in range(MORE[0])),
