@@ -151,7 +151,7 @@ RATCHET = {
     "names in __all__": 563,
     "tests of schema is None": 65,
     "annotations Schema | None above tables": 37,
-    "(de)serialising functions": 227,
+    "(de)serialising functions": 212,
     "private names of other libraries": 19,
     "options": 425,
 }

@@ -1,13 +1,13 @@
 """Private synthetic data and models fitted to it: noise, then smoothing; noisy moments; noisy tables."""
 
 from onefold import io
-from onefold.fabrication.counts import KIND, TableCounts
+from onefold.fabrication.counts import TableCounts
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.moment_regressor import REGRESSOR, MomentRegressor
 from onefold.fabrication.moments import CLASSIFIER, MomentClassifier
 from onefold.fabrication.smoother import Smoother
-from onefold.fabrication.synthesizer import SYNTHESIZER, TableSynthesizer
+from onefold.fabrication.synthesizer import TableSynthesizer
 from onefold.fabrication.synthetic_rows import TableQuality, mock_table
 
 __all__ = [
@@ -25,5 +25,5 @@ __all__ = [
 
 io.register(CLASSIFIER, MomentClassifier)
 io.register(REGRESSOR, MomentRegressor)
-io.register(KIND, TableCounts)
-io.register(SYNTHESIZER, TableSynthesizer)
+io.register("TableCounts", TableCounts)
+io.register("TableSynthesizer", TableSynthesizer)

@@ -8,17 +8,14 @@ With Gaussian noise of deviation :math:`\sigma_t` on table t the counts are :mat
 
 import hashlib
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import AnyArray, Floats, Index, Integers
-from onefold._base.files import read_saved, write_whole
-from onefold._base.foreign import NOT_READABLE
+from onefold._base.stored import NamedClass, Stored
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication.bins import FINE, Bins, ColumnCells, coarse_bins, fine_cells
 from onefold.privacy.calibration import epsilon_of
@@ -29,8 +26,8 @@ from onefold.tables.schema_format import differing
 
 __all__ = ["CountLayout", "CountingPlan", "TableCounts"]
 
-KIND = "table counts"
-DAMAGED = "damaged, or not a file of table counts"
+DAMAGED = "the contents are not those of table counts"
+DIGEST = 64  # letters of the name of a part
 NO_NOISE = "no noise was added: the counts are those of the rows themselves"
 RAW = "these counts wait for noise: they are those of the rows themselves"
 MOST_CELLS = 2**26
@@ -137,7 +134,7 @@ def with_noise(
 
 
 @dataclass(frozen=True, eq=False)
-class TableCounts:
+class TableCounts(Stored):
     """Counts of the cells of a table, with noise: what a site sends, and what adds up.
 
     One column and two columns at a time are counted within every class: a vector of whole numbers, and a
@@ -194,6 +191,7 @@ class TableCounts:
     ([8, 5], 14.14)
     """
 
+    kind: ClassVar[str] = "table counts"
     schema: str
     n_fine: int
     layout: CountLayout
@@ -333,158 +331,46 @@ class TableCounts:
 
     # --- files ------------------------------------------------------------------------------------------
 
-    def to_bytes(self) -> bytes:
-        """Return the counts as the bytes of a file, which hold nothing but what is released.
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: nothing but what is released."""
+        return {
+            "schema": str,
+            "n_fine": int,
+            "layout": CountLayout,
+            "vector": Integers,
+            "sigmas": tuple[float, float],
+            "guarantee": Annotated[Any, NamedClass("Guarantee")],
+            "bins": Bins,
+            "shared": bool,
+            "fields": tuple[tuple[str, str], ...],
+            "parts": tuple[str, ...],
+        }
 
-        Returns
-        -------
-        bytes
-            The content of a file.
-        """
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
         if self.is_raw:
             raise InvalidInputError("counts that wait for noise are not written: add them up encrypted")
-        about = {
-            "schema": self.schema,
-            "fields": [list(field) for field in self.fields],
-            "n_fine": self.n_fine,
-            "names": list(self.layout.names),
-            "sizes": list(self.layout.sizes),
-            "n_classes": self.layout.n_classes,
-            "pairs": [list(pair) for pair in self.layout.pairs],
-            "sigmas": list(self.sigmas),
-            "guarantee": self.guarantee.to_dict(),
-            "shared": self.shared,
-            "parts": list(self.parts),
-            "fine": [len(own) for own in self.bins.cells],
-        }
-        cells, weights = np.concatenate(self.bins.cells), np.concatenate(self.bins.weights)
-        arrays = {"vector": self.vector, "cells": cells.astype(np.int64), "weights": weights}
-        return archive_bytes(KIND, about, arrays)
+        return super()._kept_values(compact)
 
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> "TableCounts":
-        """Read counts; nothing in them is executed, and content that does not fit together is refused.
-
-        Parameters
-        ----------
-        packed : bytes
-            What :meth:`to_bytes` returned.
-
-        Returns
-        -------
-        TableCounts
-            The counts.
-        """
-        about, arrays = read_archive(packed, KIND)
-        try:
-            return _read(about, arrays)
-        except FileFormatError:
-            raise
-        except NOT_READABLE:
-            raise FileFormatError(DAMAGED) from None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the counts to a file, completely or not at all.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        write_whole(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TableCounts":
-        """Read counts from a file.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        TableCounts
-            The counts.
-        """
-        return read_saved(path, "there are no table counts", cls.from_bytes)
-
-
-def _read(about: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> TableCounts:
-    sizes, pairs = _wholes(about["sizes"]), [_wholes(pair) for pair in about["pairs"]]
-    names, sigmas = about["names"], about["sigmas"]
-    n_classes, n_fine = _wholes([about["n_classes"], about["n_fine"]])
-    texts = isinstance(about["schema"], str) and all(isinstance(name, str) for name in names)
-    in_order = all(len(pair) == 2 and 0 <= pair[0] < pair[1] < len(sizes) for pair in pairs)
-    if not (
-        texts
-        and in_order
-        and len(names) == len(sizes)
-        and min(sizes, default=0) > 0
-        and n_classes > 0
-        and 0 < n_fine <= FINE[1]  # so many edges are made of it
-    ):
-        raise FileFormatError(DAMAGED)
-    layout = CountLayout(tuple(names), tuple(sizes), n_classes, tuple((i, j) for i, j in pairs))
-    vector = arrays["vector"]
-    if layout.length > MOST_CELLS or vector.dtype != np.int64 or vector.shape != (layout.length,):
-        raise FileFormatError(DAMAGED)
-    if vector.size and max(-int(vector.min()), int(vector.max())) > MOST_ROWS:
-        raise FileFormatError("the counts are too large to be rows of a table")
-    promise = Guarantee.from_dict(about["guarantee"])
-    numbers = len(sigmas) == 2 and all(type(sigma) in (int, float) for sigma in sigmas)
-    if not numbers or not all(0.0 <= sigma <= LARGEST_SIGMA for sigma in sigmas):
-        raise FileFormatError(DAMAGED)
-    found = TableCounts(
-        about["schema"],
-        n_fine,
-        layout,
-        vector,
-        (float(sigmas[0]), float(sigmas[1])),
-        promise,
-        _read_bins(about["fine"], arrays, layout),
-        about["shared"] is True,
-        _read_fields(about["fields"]),
-        _read_parts(about.get("parts", [])),
-    )
-    _check_claim(found)
-    return found
-
-
-def _wholes(values: Any) -> list[int]:
-    if not isinstance(values, list) or not all(type(value) is int for value in values):
-        raise FileFormatError(DAMAGED)
-    return values
-
-
-def _read_fields(fields: Any) -> tuple[tuple[str, str], ...]:
-    if not all(len(field) == 2 and all(isinstance(text, str) for text in field) for field in fields):
-        raise FileFormatError(DAMAGED)
-    return tuple((name, digest) for name, digest in fields)
-
-
-def _read_parts(parts: Any) -> tuple[str, ...]:
-    if not isinstance(parts, list) or not all(isinstance(part, str) and len(part) == 64 for part in parts):
-        raise FileFormatError(DAMAGED)
-    return tuple(parts)
-
-
-def _read_bins(fine: Any, arrays: Mapping[str, AnyArray], layout: CountLayout) -> Bins:
-    ends = np.cumsum(_wholes(fine))
-    cells, weights = arrays["cells"], arrays["weights"]
-    right = len(fine) == len(layout.sizes) and min(fine) > 0 and set(arrays) == {"vector", "cells", "weights"}
-    if not right or cells.shape != (ends[-1],) or weights.shape != (ends[-1],):
-        raise FileFormatError(DAMAGED)
-    if cells.dtype != np.int64 or weights.dtype != np.int64 or weights.min() < 0:
-        raise FileFormatError(DAMAGED)
-    found = Bins(
-        tuple(own.astype(np.intp) for own in np.split(cells, ends[:-1])),
-        tuple(np.split(weights, ends[:-1])),
-    )
-    for own, size in zip(found.cells, layout.sizes, strict=True):
-        if not np.array_equal(np.unique(own), np.arange(size)):
-            raise FileFormatError("the bins are not what they should be")
-    return found
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become the counts that a file held; content that does not fit together is refused."""
+        vars(self).update(values)
+        layout, vector, bins = self.layout, self.vector, self.bins
+        sizes, n_columns = layout.sizes, len(layout.sizes)
+        fitting = len(layout.names) == n_columns == len(bins.cells) == len(bins.weights)
+        fitting = fitting and min(sizes, default=0) > 0 and layout.n_classes > 0
+        fitting = fitting and all(0 <= one < other < n_columns for one, other in layout.pairs)
+        fitting = fitting and 0 < self.n_fine <= FINE[1]  # so many edges are made of it
+        fitting = fitting and layout.length <= MOST_CELLS and vector.shape == (layout.length,)
+        fitting = fitting and all(0.0 <= sigma <= LARGEST_SIGMA for sigma in self.sigmas)
+        if not fitting or not all(len(part) == DIGEST for part in self.parts):
+            raise InvalidInputError(DAMAGED)
+        if max(-int(vector.min(initial=0)), int(vector.max(initial=0))) > MOST_ROWS:
+            raise InvalidInputError("the counts are too large to be rows of a table")
+        for cells, weights, size in zip(bins.cells, bins.weights, sizes, strict=True):
+            right = cells.ndim == 1 and cells.shape == weights.shape and weights.min(initial=0) >= 0
+            if not right or not np.array_equal(np.unique(cells), np.arange(size)):
+                raise InvalidInputError("the bins are not what they should be")
+        _check_claim(self)
 
 
 def spent(layout: CountLayout, sigmas: tuple[float, float]) -> float:

@@ -1,20 +1,18 @@
 """Private synthetic tables with columns of any kind: all pairs of columns are counted once, with noise."""
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import read_archive, save_archive
 from onefold._base.arrays import AnyArray, Floats, Index, Integers, Mask, column_array
-from onefold._base.foreign import NOT_READABLE
+from onefold._base.stored import Stored
 from onefold._base.validation import Entry, Flag, OneOf, Whole, check_parameter, check_parameters
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication.bins import Bins, ColumnCells
 from onefold.fabrication.counts import (
     LARGEST_SIGMA,
@@ -47,7 +45,6 @@ from onefold.tables.schema_format import differing
 
 __all__ = ["TableSynthesizer"]
 
-SYNTHESIZER = "table synthesizer"
 ROWS_ABOUT = 10_000  # where the schema does not say how many rows there are about
 RAKED_ROWS = 5000  # below, all pairs at once follow the noise more than the rows
 ROWS_PER_NOISE = 20.0  # below so many rows for one standard deviation, pairs are not used
@@ -66,7 +63,7 @@ CONSTRAINTS: dict[str, Entry] = {
 }
 
 
-class TableSynthesizer(BaseEstimator):
+class TableSynthesizer(Stored, BaseEstimator):
     r"""Synthetic tables of the shape of a schema, private for whole records or persons, in one release.
 
     Every column is cut into cells; the rows of every cell, and of every pair of cells of two columns, are
@@ -167,6 +164,8 @@ class TableSynthesizer(BaseEstimator):
     guarantee_: Guarantee
     n_rows_: int
     structure_: str
+
+    kind: ClassVar[str] = "table synthesizer"
 
     def __init__(
         self,
@@ -286,39 +285,16 @@ class TableSynthesizer(BaseEstimator):
         )
         return found._adopt(counts, CountingPlan.of(schema, counts.n_fine))
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the synthesizer to a file: its counts, their guarantee and the schema, and nothing else.
+    _left_out = ("epsilon", "delta", "neighbours", "rows_per_person", "noise", "random_state", "ledger")
 
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        check_is_fitted(self)
-        about = {"schema": self.schema.to_dict(), "structure": self.structure}
-        counts = np.frombuffer(self.counts_.to_bytes(), dtype=np.uint8)
-        save_archive(path, SYNTHESIZER, about, {"counts": counts})
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: the counts with their guarantee, and nothing else besides the schema."""
+        return {"counts_": TableCounts}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "TableSynthesizer":
-        """Read a synthesizer from a file.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        TableSynthesizer
-            A synthesizer that draws the same rows from the same seed.
-        """
-        about, arrays = read_archive(path, SYNTHESIZER)
-        try:
-            counts = TableCounts.from_bytes(arrays["counts"].tobytes())
-            return cls.from_counts(Schema.from_dict(about["schema"]), counts, structure=about["structure"])
-        except NOT_READABLE:
-            raise FileFormatError(f"{os.fspath(path)}: damaged, or not a file of a synthesizer") from None
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become the synthesizer of these counts, which draws the same rows from the same seed."""
+        made = type(self).from_counts(self.schema, values["counts_"], structure=self.structure)
+        self.__dict__.update(vars(made))
 
     @property
     def _rows_about(self) -> int:
