@@ -132,7 +132,7 @@ def pairs_in(packed: bytes, *, plain: bool) -> PrivateMoments:
     >>> pairs_in(b"no moments", plain=True)
     Traceback (most recent call last):
     ...
-    onefold.exceptions.FileFormatError: not a private moments file, or damaged
+    onefold.exceptions.FileFormatError: not a file of onefold, or damaged
     """
     found = plain_moments_in(packed) if plain else moments_in(packed)
     if not found.is_pooled or found.classes_.tolist() != [0] or found.n_features_in_ < 2:
