@@ -18,6 +18,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
 from onefold.tables.rows import Mode, Rows, rows
 from onefold.tables.tasks import CLASSES, as_labels
 
@@ -108,18 +109,19 @@ def add_schema(parser: Any, what: str = "it declares ranges, categories, label a
 
 
 def load_schema(args: argparse.Namespace, *options: str) -> Any:
-    """Read the schema of a command, or None without one; options that would say what it says are refused."""
+    """Read the schema of a command, or that of numbers as they stand without one.
+
+    Options that would say what it says are refused.
+    """
     path, encoders = args.schema, encoders_of(args)
     if path is None:
         if encoders:
             raise InvalidInputError("--encoder goes with --schema: it declares the other columns")
-        return None
+        return Schema.of(None)
     for name in options:
         if getattr(args, name) not in (None, False, []):
             shown = f"--{name.replace('_', '-')}"
             raise InvalidInputError(f"--schema declares what {shown} would say: leave out {shown}")
-    from onefold.tables import Schema
-
     known = path if isinstance(path, Schema) else Schema.load(path)
     return known.with_encoders(encoders)
 
@@ -218,7 +220,7 @@ class NoiseOptions:
         """The same with the domain, classes and persons that a schema declares; nothing without noise."""
         from onefold.privacy import domain_of
 
-        if self.epsilon is None:
+        if self.epsilon is None or schema.plain:
             return self
         found = replace(self, domain=domain_of(schema))
         if schema.classes is not None:
@@ -253,20 +255,24 @@ class NoiseOptions:
                 needed = "a schema with a person column and rowsPerPerson"
             raise InvalidInputError(f"--unit person needs {needed}")
 
-    def read(self, path: str, label: str | None, ignore: list[str], mode: Mode, *, quiet: bool) -> Rows:
-        """The columns of a table as numbers as they stand, with labels in the type of declared classes."""
+    def read(
+        self, path: str, schema: Schema, label: str | None, ignore: list[str], *, quiet: bool, mode: Mode
+    ) -> Rows:
+        """A table by its schema, or numbers as they stand with labels in the type of declared classes."""
         if self.person is not None and self.person == label:
             raise InvalidInputError("--person and --label name the same column")
-        given: dict[str, Any] = {"label": label, "ignore": ignore, "person": self.person, "mode": mode}
+        given: dict[str, Any] = {"label": label, "ignore": ignore, "person": self.person}
         with busy(f"reading {path}", quiet):
-            found = rows(path, "numbers", **given, task=CLASSES.name)
+            found = rows(path, schema, **(given if schema.plain else {}), mode=mode, task=CLASSES.name)
+        if schema.plain and self.epsilon is not None:
+            found = replace(found, X=found.in_float64)
         if found.y is None or self.classes is None:
             return found
         return replace(found, y=declared_labels(found.y, self.classes))
 
     def persons(self, found: Rows) -> Any:
-        """Whom each row is about; None without --person."""
-        return None if self.person is None else found.persons
+        """Whom each row is about, where --person says it; None leaves it to the schema."""
+        return None if self.person is None or not found.schema.plain else found.persons
 
     def mechanism(self, n_features: int) -> Any:
         """The mechanism for rows of ``n_features`` entries."""
@@ -282,13 +288,13 @@ class NoiseOptions:
         kind = OptimalNoise if self.noise == "optimal" else AnalyticGaussian
         return kind(self.epsilon, self.delta, **shared)
 
-    def label_mechanism(self, schema: Any = None) -> Any:
+    def label_mechanism(self, schema: Schema) -> Any:
         """The mechanism for the labels; None unless it was asked for."""
-        if schema is None or self.label_epsilon is None:
+        if schema.plain or self.label_epsilon is None:
             return label_mechanism(self.label_epsilon, self.classes)
         from onefold.privacy import RandomisedLabels
 
-        return RandomisedLabels(self.label_epsilon, schema.classes)
+        return RandomisedLabels(self.label_epsilon, np.asarray(schema.classes))
 
 
 def add_noise_options(
@@ -483,7 +489,7 @@ def classifier_of(
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 
     chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
-    if schema is not None:
+    if not Schema.of(schema).plain:
         # Columns of one unit come without a schema: where there is one, even a wide table needs the head.
         chosen |= {"schema": schema, "head": "ridge" if schema.width < WIDEST_HEAD else "auto"}
     if model == "folding":

@@ -7,10 +7,11 @@ from typing import Any
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import option
-from onefold.cli.console import busy, show, without_bars
+from onefold.cli.console import show, without_bars
 from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
 from onefold.exceptions import InvalidInputError
-from onefold.tables.rows import Rows, read_table
+from onefold.tables import Schema
+from onefold.tables.rows import Rows
 from onefold.tables.sources import check_header
 
 BETTER = (
@@ -57,18 +58,15 @@ def run(args: argparse.Namespace) -> int:
     check_spares_ledger(args.ledger, args.out)
     reports.check_report(args)
     schema = shared.load_schema(args, *shared.BY_SCHEMA)
-    stopping = _stopping(args.stopping)
-    if schema is None:
-        columns, maker = _of_numbers(args, noise, stopping)
-    else:
-        columns, maker = _of_table(args, noise.by_schema(schema), stopping, schema)
+    noise = noise.by_schema(schema)
+    columns, maker = _fabricated(args, noise, schema)
     rows = len(next(iter(columns.values())))
     promise = maker.guarantee_.to_dict() | _forecast(noise, schema, maker)
-    file = write_private_table(args.out, columns, promise, schema)
+    file = write_private_table(args.out, columns, promise, None if schema.plain else schema)
     result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
     words += shared.promise_in_words(maker.guarantee_, args.ledger)
-    if schema is not None:
+    if not schema.plain:
         words.append(BETTER)
     result |= {"promise": promise}
     if args.report is not None:
@@ -78,42 +76,30 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _of_numbers(args: argparse.Namespace, noise: shared.NoiseOptions, stopping: str | int) -> tuple[Any, Any]:
-    """Rows of numbers: the columns to write, and what made them."""
+def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Schema) -> tuple[Any, Any]:
+    """The columns to write, and what made them."""
     from onefold.fabrication import Fabricator
 
+    stopping = _stopping(args.stopping)
     noise.check()
-    if args.label is None and (noise.label_epsilon is not None or noise.classes is not None):
+    if schema.plain and args.label is None and (noise.label_epsilon or noise.classes) is not None:
         raise InvalidInputError("--label-epsilon and --classes need --label")
-    table = noise.read(args.data, args.label, args.ignore, "private", quiet=args.quiet)
-    check_header(args.data, table.names)
+    table = noise.read(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
+    check_header(args.data, table.names if schema.plain else ())
     maker = Fabricator(
-        noise.mechanism(table.n_features),
+        noise.mechanism(table.schema.width),
         stopping=stopping,
-        label_mechanism=noise.label_mechanism(),
+        label_mechanism=noise.label_mechanism(schema),
         clip=noise.range is not None,
         ledger=args.ledger,
+        schema=schema,
     )
     with without_bars(args.quiet):
-        made = maker.fabricate(table.in_float64, table.y, person=noise.persons(table))
+        made = maker.fabricate(table.X, table.y, person=noise.persons(table))
+    if not schema.plain:
+        return made, maker
     labels = {} if maker.labels_ is None else {args.label: maker.labels_}
     return _columns(args.out, table, made) | labels, maker
-
-
-def _of_table(
-    args: argparse.Namespace, noise: shared.NoiseOptions, stopping: str | int, schema: Any
-) -> tuple[Any, Any]:
-    """A table by its schema: the columns to write, and what made them."""
-    from onefold.fabrication import Fabricator
-
-    noise.check()
-    mechanism = noise.mechanism(schema.width)
-    with busy(f"reading {args.data}", args.quiet):
-        table = read_table(args.data, schema=schema, private=True)
-    about: dict[str, Any] = {"label_mechanism": noise.label_mechanism(schema), "ledger": args.ledger}
-    maker = Fabricator(mechanism, stopping=stopping, schema=schema, **about)
-    with without_bars(args.quiet):
-        return maker.fabricate(table), maker
 
 
 def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, Any]:
@@ -123,8 +109,7 @@ def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, 
     from onefold.report.forecast import noise_forecast
 
     n_features = maker.guarantee_.n_features
-    if schema is not None:
-        noise = noise.by_schema(schema)
+    if not schema.plain:
         width = 1.0 if any(not known.is_category for known in schema.features) else None
     else:
         width = None if noise.range is None else noise.range[1] - noise.range[0]

@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> int:
     check_spares_ledger(args.ledger, out)
     reports.check_report(args, out)  # before anything is spent
     schema = _schema(args)
-    numbers = args.task == NUMBERS.name or (schema is not None and schema.predicts_number)
+    numbers = args.task == NUMBERS.name or schema.predicts_number
     if numbers:
         _check_numbers(args)
     if args.epsilon is not None:
@@ -194,10 +194,10 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _schema(args: argparse.Namespace) -> Schema | None:
-    """The declared schema, with the columns that the command line names in their roles."""
+def _schema(args: argparse.Namespace) -> Schema:
+    """The declared schema, with columns in the roles that are given; without features if none is declared."""
     if args.schema is None:
-        return None
+        return Schema.of(None)
     schema = Schema.load(args.schema).with_encoders(shared.encoders_of(args))
     schema = schema.with_roles(args.label, args.person, args.ignore)
     if schema.label is None:
@@ -263,13 +263,13 @@ def _model_for(args: argparse.Namespace, data: Rows) -> Any:
     return shared.classifier_of(args.model, schema=schema, tune=tune, **own)
 
 
-def _read(args: argparse.Namespace, schema: Schema | None) -> Rows:
+def _read(args: argparse.Namespace, schema: Schema) -> Rows:
     """Rows and their classes or numbers; which of them, an undeclared label may decide."""
     task = args.task or "auto"
-    if schema is None and any(getattr(args, name) != usual for name, usual in ONLY_CLASSES.items()):
+    if not schema.features and any(getattr(args, name) != usual for name, usual in ONLY_CLASSES.items()):
         task = args.task or "classification"  # options of classifiers
     with busy(f"reading {args.data}", args.quiet):
-        if schema is not None:
+        if schema.features:
             return rows(args.data, schema, task=task)
         given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": task}
         if args.raw:
@@ -346,7 +346,7 @@ class PrivateFit(NamedTuple):
     forecast: Sequence[str] = ()
 
 
-def _run_private(args: argparse.Namespace, out: str, declared: Schema | None) -> int:
+def _run_private(args: argparse.Namespace, out: str, declared: Schema) -> int:
     """Release the table once, with noise; fit to nothing else; store the model and its guarantee."""
     schema = _private_schema(args, declared)
     assert schema.label is not None
@@ -394,11 +394,11 @@ def _run_private(args: argparse.Namespace, out: str, declared: Schema | None) ->
     return 0
 
 
-def _private_schema(args: argparse.Namespace, schema: Schema | None) -> Schema:
+def _private_schema(args: argparse.Namespace, schema: Schema) -> Schema:
     """The declared schema on which a promise can rest, for records or for persons."""
     if args.test_size is not None:
         raise InvalidInputError(NO_TEST)
-    if schema is None or args.raw:
+    if not schema.features or args.raw:
         raise InvalidInputError(NO_SCHEMA)
     if args.unit == "person" and schema.person is None:
         raise InvalidInputError("--unit person needs a column of persons: give --person COL")

@@ -169,9 +169,10 @@ def run_show(args: argparse.Namespace) -> int:
 def _stored(path: str) -> Schema:
     """The schema that a model was fitted with."""
     from onefold.cli.models import load_predictor
+    from onefold.tables import Schema
 
-    found: Schema | None = getattr(load_predictor(path)[0], "schema", None)
-    if found is None:
+    found = Schema.of(getattr(load_predictor(path)[0], "schema", None))
+    if found.plain:
         raise InvalidInputError(f"{path}: the model has no schema: it was fitted to columns of numbers")
     return found
 

@@ -17,6 +17,7 @@ from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, say, show, without_bars
 from onefold.cli.outputs import check_spares_ledger, check_writable, take_guarantee_away
 from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
 from onefold.tables.rows import read_table, rows
 from onefold.tables.tasks import CLASSES
 
@@ -127,9 +128,8 @@ def run_source(args: argparse.Namespace) -> int:
     """Read, make private, store, tell what is promised."""
     noise = shared.NoiseOptions.of(args)
     schema = shared.load_schema(args, *shared.BY_SCHEMA, "radius")
-    if schema is not None:
-        noise = noise.by_schema(schema)
-    elif args.label is None:
+    noise = noise.by_schema(schema)
+    if schema.plain and args.label is None:
         raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
     if noise.unit is None:
         whole = "record" if noise.person is None else "person"
@@ -140,31 +140,27 @@ def run_source(args: argparse.Namespace) -> int:
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
-    given: dict[str, Any]
-    table: Any
-    if schema is None:
-        read = noise.read(args.data, args.label, args.ignore, "private", quiet=args.quiet)
+    read = noise.read(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
+    person, reach, width = noise.persons(read), 0.0, schema.width
+    if schema.plain:
         shortage = None if noise.classes is not None else CLASSES.shortage(read.y, read.known)
         if shortage is not None:
             raise InvalidInputError(f"{args.data}: label column {args.label!r} has {shortage}")
-        table, width = read.in_float64, _encoded_width(read.X, encoder)
-        given = {"y": read.y, "person": noise.persons(read)}
+        width = _encoded_width(read.X, encoder)
         reach = math.sqrt(read.n_features) * max(map(abs, noise.range or (0.0,)))
-        mechanism = _mechanism(args.method, noise, args.radius or reach or 1.0, width)
-    else:
-        with busy(f"reading {args.data}", args.quiet):
-            table = read_table(args.data, schema=schema, private=True)
-        alone = args.method == "moments" and noise.unit == "record"
-        given = {"schema": schema, "person": False if alone else None}
-        mechanism = _mechanism(args.method, noise, 1.0, schema.width, schema)
+    elif args.method == "moments" and noise.unit == "record":
+        person = False
+    mechanism = _mechanism(args.method, noise, args.radius or reach or 1.0, width, schema)
     with without_bars(args.quiet), busy("describing the source", args.quiet):
         source = PrivateSource.fit(
-            table,
+            read.X,
+            read.y,
             mechanism=mechanism,
             encoder=encoder,
             label_mechanism=noise.label_mechanism(schema) if args.method == "noise" else None,
             ledger=args.ledger,
-            **given,
+            schema=schema,
+            person=person,
         )
     take_guarantee_away(args.out)
     source.save(args.out)
@@ -172,7 +168,7 @@ def run_source(args: argparse.Namespace) -> int:
     result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
     words = [f"source written to {args.out}", *_classes_in_words(source, noise, schema)]
     if promise.neighbours == "replace" and promise.person is None:  # else the number of rows is private
-        result["rows"] = len(given["y"]) if schema is None else table.n_rows
+        result["rows"] = len(read)
     words += shared.promise_in_words(promise, args.ledger)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
     return 0
@@ -182,7 +178,7 @@ def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> l
     """Which classes the source knows, and of which it knows little."""
     names = ", ".join(str(label) for label in source.classes_[:MOST_NAMES])
     more = f" and {len(source.classes_) - MOST_NAMES} more" if len(source.classes_) > MOST_NAMES else ""
-    found = schema is None and noise.classes is None and source.guarantee_.labels_in_record
+    found = schema.plain and noise.classes is None and source.guarantee_.labels_in_record
     rest = "; smaller ones, if there are any, are left out: --classes declares them" if found else ""
     lines = [f"{len(source.classes_)} classes: {names}{more}{rest}"]
     small = source.small_classes()
@@ -210,7 +206,7 @@ def run_fit(args: argparse.Namespace) -> int:
 
     with busy(f"loading {', '.join(files)}", args.quiet):
         sources = [PrivateSource.load(name) for name in files]
-    known = next((each.schema_ for each in sources if not each.schema_.plain), None)
+    known = next((each.schema_ for each in sources if not each.schema_.plain), Schema.of(None))
     schema = _schema_of_target(args, known)
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}
@@ -300,15 +296,13 @@ def _worth(model: Any, held: HeldOutAccuracy | None) -> str:
     return f"On held-out labelled rows, {gain}: {shown} with {which}."
 
 
-def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
+def _schema_of_target(args: argparse.Namespace, known: Schema) -> Schema:
     """The schema of the target: the one given or the source's own, with the label column that is named."""
-    from onefold.tables import Schema
-
     schema = known if args.schema is None else Schema.load(args.schema)
-    if schema is None:
+    if schema.plain:
         if args.label is None:
             raise InvalidInputError("name the column of classes with --label COL")
-        return None
+        return schema
     label = schema.label
     if label is None:
         raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
@@ -326,7 +320,7 @@ def _schema_of_target(args: argparse.Namespace, known: Any) -> Any:
 
 def _target(args: argparse.Namespace, schema: Any) -> tuple[Any, Any, AnyArray]:
     """Names of the features, rows and labels of the target."""
-    if schema is None:
+    if schema.plain:
         with busy(f"reading {args.data}", args.quiet):
             given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": CLASSES.name}
             read = rows(args.data, "numbers", mode="lenient", **given)
@@ -423,7 +417,7 @@ def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: 
             raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
     if noise.unit == "entry":
         raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
-    if schema is not None:
+    if not schema.plain:
         noise.check_person()
         return
     if noise.unit == "record" and noise.person is not None:
@@ -445,12 +439,12 @@ def _encoded_width(values: AnyArray, encoder: Any) -> int:
     return int(encoder.fit(values[:1]).transform(values[:1]).shape[1])
 
 
-def _mechanism(method: str, noise: shared.NoiseOptions, radius: float, width: int, schema: Any = None) -> Any:
+def _mechanism(method: str, noise: shared.NoiseOptions, radius: float, width: int, schema: Schema) -> Any:
     from onefold.fabrication import Fabricator
     from onefold.privacy import PrivateMoments
 
     if method == "moments":
-        declared = schema is None and noise.classes is not None
+        declared = schema.plain and noise.classes is not None
         classes = shared.declared_classes(noise.classes or []) if declared else None
         most = noise.rows_per_person if noise.unit == "person" else None
         more: dict[str, Any] = {"sampler": noise.sampler, "rows_per_person": most}

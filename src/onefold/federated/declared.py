@@ -18,6 +18,7 @@ from onefold.privacy.calibration import mu_of
 from onefold.privacy.forecast import Forecast, forecast_moments
 from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["Forecast", "declared_moments", "forecast_moments", "public_centre"]
 
@@ -69,7 +70,7 @@ def declared_moments(
     epsilon: float,
     delta: float = 1e-5,
     *,
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
     classes: ArrayLike | None = None,
     n_features: int | None = None,
     limits: tuple[float, float] | None = None,
@@ -86,7 +87,7 @@ def declared_moments(
         Privacy loss for a record, or for a person.
     delta : float, default=1e-5
         Probability with which the loss may be exceeded.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         The declared contract of the tables: classes, length and centre of rows follow from it.
     classes : array-like or None, default=None
         Without a schema: all labels there can be.
@@ -126,7 +127,7 @@ def declared_moments(
     """
     centre: Floats | None = None
     kind: Literal["class", "pooled"] = "pooled"
-    if schema is not None and not schema.plain:
+    if not schema.plain:
         if schema.classes is None:
             raise InvalidInputError("the schema declares no classes: name the label column and its levels")
         classes, width, length = schema.classes, schema.width, float(schema.row_norm)

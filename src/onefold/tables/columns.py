@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 import pyarrow as pa
 
-from onefold._base.arrays import AnyArray, column_array
+from onefold._base.arrays import AnyArray, Mask, column_array
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import missing_in, plain_column
 from onefold.tables.fields import Field
@@ -38,6 +38,12 @@ class Parsed:
 
     def __getitem__(self, rows: Any) -> "Parsed":
         return Parsed(self.values[rows], self.problems[rows], self.field)
+
+    @property
+    def missing(self) -> Mask:
+        """Which cells have no value."""
+        values = self.values[:, 0] if self.values.ndim == 2 else self.values  # behind an encoder
+        return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0, dtype=np.bool_)
 
     def check_field(self, known: Field) -> None:
         """Refuse to take numbers of categories of another field for those of this one."""

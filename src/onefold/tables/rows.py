@@ -177,7 +177,7 @@ class Rows:
         out = [known.name for known in fields if known.role in ("ignored", "identifier", "person")]
         if out:
             parts.append(f"{len(out)} left out ({_shown(out)})")
-        gaps = [_no_value(column.values) for column in self.X.values()] if isinstance(self.X, Mapping) else []
+        gaps = [column.missing for column in self.X.values()] if isinstance(self.X, Mapping) else []
         missing, cells = sum(int(gap.sum()) for gap in gaps), sum(map(len, gaps))
         share = f"{100 * missing / max(cells, 1):.0f} %" if missing >= 0.01 * cells else "less than 1 %"
         gone = f"; {share} of cells missing" if missing else ""
@@ -188,13 +188,6 @@ def _kind(known: Field) -> str:
     if known.encoder is not None or known.is_category:
         return "category" if known.is_category else "encoded"
     return "date" if known.type in ("date", "datetime") else "number"
-
-
-def _no_value(values: AnyArray) -> Mask:
-    """Which cells that were read have no value."""
-    if values.ndim == 2:  # behind an encoder
-        values = values[:, 0]
-    return np.asarray(np.isnan(values) if values.dtype.kind == "f" else values < 0, dtype=np.bool_)
 
 
 def _place(path: Path | str | None) -> str:
@@ -264,9 +257,9 @@ def rows(
     asked = _Asked(label, ignore, person, encoders or {}, mode, task, keep)
     found = joined(list(_blocks(source, schema, asked)))
     if mode == "lenient" and found.ignored:
-        count = "1 column" if found.ignored == 1 else f"{found.ignored} columns"
-        unknown = f"{count} of {found.path} left out: unknown to the model"
-        found = replace(found, notes=(*found.notes, unknown))
+        count = f"{found.ignored} column{'s' * (found.ignored > 1)}"
+        note = f"{count} of {found.path} left out: unknown to the model"
+        found = replace(found, notes=(*found.notes, note))
     if found.y is None or mode == "private" or (mode == "lenient" and label is None):
         return found
     return _with_labels(found, label or found.label, asked)
@@ -353,11 +346,7 @@ def read_table(
             source.require(names)
             return gather(source, names, may_be_empty=private)
         if columns is None:
-            columns = [
-                known.name
-                for known in schema.fields
-                if known.role == "feature" or (known.role != "ignored" and known.name in source.names)
-            ]
+            columns = _used(schema, source.names)
         blocks = _declared_blocks(source, schema, _Asked(mode="private"), columns, may_be_empty=private)
         table: Table = joined(list(blocks)).X
     return table
@@ -420,9 +409,12 @@ def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Ask
             yield _like(_all_columns(opened, asked, schema), schema, asked)
         else:
             schema = schema.with_encoders(asked.encoders).with_roles(asked.label, asked.person, asked.ignore)
-            used = [known.name for known in schema.fields if known.role in ("feature", "label", "person")]
-            empty = asked.mode == "private"
-            yield from _declared_blocks(opened, schema, asked, used, may_be_empty=empty)
+            private = asked.mode == "private"
+            opened.require(
+                [] if private else [known.name for known in (schema.label, schema.person) if known]
+            )
+            used = _used(schema, opened.names)
+            yield from _declared_blocks(opened, schema, asked, used, may_be_empty=private)
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -477,9 +469,12 @@ def _labels(parts: list[Any]) -> AnyArray:
 
 def _plain_blocks(source: Source, schema: Schema | None, asked: _Asked) -> Iterator[Rows]:
     """Matrices of the features that a schema of plain numbers names, or of all other columns."""
+    if schema is not None and schema.label is not None and asked.label is None:
+        asked = replace(asked, label=schema.label.name)
     wanted = _plain_features(source, schema, {*asked.others, *asked.ignore})
     unused = set(source.matrix or source.names) - {*wanted, *asked.others} if source.named else ()
-    schema = schema or Schema.numbers(wanted if source.named else len(wanted))
+    if schema is None or not schema.features:
+        schema = Schema.numbers(wanted if source.named else len(wanted))
     if asked.person is not None:
         schema = schema.with_fields((*schema.fields, Field(asked.person, "string", role="person")))
     task, first = NUMBERS if asked.task == NUMBERS.name else CLASSES, 1
@@ -649,6 +644,12 @@ def _about_persons(schema: Schema, table: Table) -> list[str]:
                     f"--person {known.name!r} keeps them together in estimates and tests"
                 ]
     return []
+
+
+def _used(schema: Schema, names: Collection[str]) -> list[str]:
+    """The columns that a schema has a use for: the features, and if they are there those not ignored."""
+    left_out = {known.name for known in schema.fields if known.name not in names or known.role == "ignored"}
+    return [known.name for known in schema.fields if known.role == "feature" or known.name not in left_out]
 
 
 def _declared_blocks(

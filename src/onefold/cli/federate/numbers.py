@@ -96,9 +96,9 @@ def fit(site: Site, args: argparse.Namespace) -> None:
     if by_person and (schema.person is None or schema.rows_per_person is None):
         raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
     agreed = NumberRelease(schema, args.epsilon, args.delta)
-    table = sources.read_by_schema(args, schema, private=args.epsilon is not None)
+    table = sources.read(args, schema, shared.NoiseOptions.of(args))
     site.fit_numbers(
-        table,
+        table.X,
         agreed,
         person=None if by_person else False,
         send_plain_sums=bool(args.send_plain_sums),
@@ -120,7 +120,7 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
                 f"of a site can be encrypted, combined or taken apart: leave out {shown}"
             )
     schema = common.schema_of(args)
-    if schema is None:
+    if schema.plain:
         raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
     keep = [] if args.id is None else [args.id]
     table = rows(args.data, schema, mode="lenient", keep=keep)
@@ -177,7 +177,7 @@ def run_simulation(args: argparse.Namespace, schema: Any, read: Rows | None = No
     from onefold.report.federations import SIMULATED, of_simulation
 
     table: Any = None
-    if schema is not None:
+    if not schema.plain:
         table = read_table(args.data, schema=schema)
     else:
         if args.epsilon is not None:

@@ -295,7 +295,7 @@ def run_query(args: argparse.Namespace) -> int:
         "querier": signing_key(args.querier, federation, args.quiet),
         "purpose": args.purpose,
         "columns": table.names or None,
-        "schema": None if table.schema.plain else table.schema,
+        "schema": table.schema,
         "mix": args.mix,
     }
     with busy(f"asking about {len(table)} rows", args.quiet):
@@ -333,7 +333,7 @@ def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
 
 def _asked(args: argparse.Namespace) -> Rows:
     """Read the table of a query."""
-    schema = common.schema_of(args, "held_out_label") or "numbers"
+    schema = common.schema_of(args, "held_out_label")
     with busy(f"reading {args.data}", args.quiet):
         found = _read(args.data, schema, args.label, args.ignore, [] if args.id is None else [args.id])
     return replace(found, kept={name: identifiers_of(values) for name, values in found.kept.items()})
@@ -453,18 +453,18 @@ def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
     """The public rows of --fit-on, and the measure and scale of the sites."""
     schema = shared.load_schema(args, "ignore", "scale")
     if args.fit_on is None:
-        given = {"--measure": args.measure, "--scale": args.scale, "--schema": schema}
+        given = {"--measure": args.measure, "--scale": args.scale, "--schema": args.schema}
         for name, value in given.items():
             if value is not None:
                 raise InvalidInputError(f"{name} is for --fit-on FILE")
         return {}
     measure, scale = args.measure or "euclidean", args.scale
-    if schema is not None:
+    if not schema.plain:
         from onefold.federated.contract import schema_scale
 
         measure = args.measure or "rms"  # as sites with a schema
         scale = None if measure in ("euclidean", "joined") else schema_scale(schema)
-    public = _read(args.fit_on, schema or "numbers", ignore=args.ignore).encoded
+    public = _read(args.fit_on, schema, ignore=args.ignore).encoded
     if measure not in ("euclidean", "joined") and scale is None:
         raise InvalidInputError(f"--measure {measure} needs --scale F, the number that all sites have")
     return {"fit_on": public, "measure": measure, "scale": scale}
@@ -539,12 +539,12 @@ def run_decrypt(args: argparse.Namespace) -> int:
 
     out = _destination(args.out, args.json, args.file)
     schema = shared.load_schema(args, "label")
-    if (args.data is None) != (args.label is None and schema is None):
+    if (args.data is None) != (args.label is None and schema.plain):
         raise InvalidInputError("--data and --label, or --data and --schema, go together")
     result = decrypt(args.file, keys=args.keys)
     accuracy = None
     if args.data is not None:
-        table = _read(args.data, schema or "numbers", args.label)
+        table = _read(args.data, schema, args.label)
         if len(table) != len(result.predictions):
             raise InvalidInputError(f"{args.data}: is not the table that was asked about")
         accuracy = table.accuracy(result.predictions)

@@ -319,87 +319,82 @@ def _check_plain_sums(site: Site, args: argparse.Namespace) -> None:
 
 
 def _fit(site: Site, args: argparse.Namespace) -> None:
-    """Fit the site's model to its table."""
-    noise = shared.NoiseOptions.of(args)
-    chosen: dict[str, Any] = {"fabricate": not args.no_smoothing, "ledger": args.ledger}
-    if args.schema is not None:
-        _fit_by_schema(site, args, noise, chosen)
-        return
-    _check_noise(noise, args.no_smoothing, args.ledger)
-    estimator = _estimator(args.model or "wide", args.measure, args.scale, args.n_components, args.seed)
-    table = sources.read_labelled_rows(args, noise)
-    check_header(args.data, table.names)  # a sum of these names goes to the server
-    mechanism = None if noise.epsilon is None else noise.mechanism(table.n_features)
-    site.fit(
-        table.X if mechanism is None else table.in_float64,
-        table.y,
-        estimator,
-        mechanism,
-        columns=table.names or None,
-        label_mechanism=noise.label_mechanism(),
-        person=noise.persons(table),
-        **chosen,
-        **sources.again(site, args),
-    )
-
-
-def _fit_by_schema(
-    site: Site, args: argparse.Namespace, noise: shared.NoiseOptions, chosen: dict[str, Any]
-) -> None:
-    """Fit the model to a table by its contract, from which domain, classes and persons follow."""
+    """Fit the site's model to its table; from a contract follow domain, classes and persons."""
     from onefold.federated.contract import class_list, schema_scale
     from onefold.privacy import RandomisedLabels
 
     schema = common.schema_of(args, "range", "sensitivity", "classes", "person", "rows_per_person")
-    noise = noise.by_schema(schema)
+    noise = shared.NoiseOptions.of(args).by_schema(schema)
     _check_noise(noise, args.no_smoothing, args.ledger)
-    scale = schema_scale(schema) if args.scale is None else args.scale
-    measure = "euclidean" if args.send_plain_sums else args.measure
-    estimator = _estimator(args.model or "folding", measure, scale, args.n_components, args.seed)
-    if noise.label_epsilon is not None:
-        chosen["label_mechanism"] = RandomisedLabels(noise.label_epsilon, class_list(schema))
-    mechanism = None if noise.epsilon is None else noise.mechanism(schema.width)
-    table = sources.read_by_schema(args, schema, private=mechanism is not None)
-    chosen["send_plain_sums"] = args.send_plain_sums
-    site.fit(table, None, estimator, mechanism, schema=schema, **chosen, **sources.again(site, args, schema))
+    scale, measure, usual, labels = args.scale, args.measure, "wide", noise.label_mechanism(schema)
+    if not schema.plain:
+        scale, usual = schema_scale(schema) if scale is None else scale, "folding"
+        measure = "euclidean" if args.send_plain_sums else measure
+        if noise.label_epsilon is not None:
+            labels = RandomisedLabels(noise.label_epsilon, class_list(schema))
+    estimator = _estimator(args.model or usual, measure, scale, args.n_components, args.seed)
+    table = sources.read(args, schema, noise)
+    mechanism = None if noise.epsilon is None else noise.mechanism(table.schema.width)
+    site.fit(
+        table.X,
+        table.y,
+        estimator,
+        mechanism,
+        schema=schema,
+        columns=_columns(args, table),
+        label_mechanism=labels,
+        person=noise.persons(table),
+        fabricate=not args.no_smoothing,
+        send_plain_sums=args.send_plain_sums,
+        ledger=args.ledger,
+        **sources.again(site, args, schema),
+    )
+
+
+def _columns(args: argparse.Namespace, table: Rows) -> Any:
+    """Names of plain columns, of which a sum goes to the server; None where there are none."""
+    if not table.schema.plain or not table.names:
+        return None
+    check_header(args.data, table.names)
+    return table.names
 
 
 def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     """Release private moments of the table, once the forecast allows it; the forecast, for JSON."""
     from onefold.federated.declared import declared_moments
 
-    if args.schema is not None:
-        schema = common.schema_of(args, "range", "radius", "classes", "person", "rows_per_person")
-        if args.unit == "person" and (schema.person is None or schema.rows_per_person is None):
+    schema = common.schema_of(args, "range", "radius", "classes", "person", "rows_per_person")
+    by_person, most = args.unit == "person", args.rows_per_person
+    if not schema.plain:
+        if by_person and (schema.person is None or schema.rows_per_person is None):
             raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
         agreed = declared_moments(args.epsilon, args.delta, schema=schema, sampler=args.sampler)
-        most = schema.rows_per_person if args.unit == "person" else None
-        known = _forecast(args, schema.width, len(schema.classes), args.rows_about or schema.rows_about, most)
-        table: Any = sources.read_by_schema(args, schema, private=True)
-        whom = None if args.unit == "person" else False
-        again = sources.again(site, args, schema)
-        site.fit_moments(table, None, agreed, schema=schema, person=whom, ledger=args.ledger, **again)
-        return known
-    noise = shared.NoiseOptions.of(args)
-    read = sources.read_labelled_rows(args, noise)
-    check_header(args.data, read.names)
-    rows, classes = read.in_float64, shared.declared_classes(args.classes)
-    known = _forecast(args, rows.shape[1], len(classes), args.rows_about, args.rows_per_person)
+        most = schema.rows_per_person if by_person else None
+        about = args.rows_about or schema.rows_about
+        forecast = _forecast(args, schema.width, len(schema.classes), about, most)
+        table = sources.read(args, schema, shared.NoiseOptions.of(args))
+        whom, again = None if by_person else False, sources.again(site, args, schema)
+        site.fit_moments(table.X, None, agreed, schema=schema, person=whom, ledger=args.ledger, **again)
+        return forecast
+    noise, classes = shared.NoiseOptions.of(args), shared.declared_classes(args.classes)
+    table = sources.read(args, schema, noise)
+    columns = _columns(args, table)
+    forecast = _forecast(args, table.n_features, len(classes), args.rows_about, most)
     agreed = declared_moments(
         args.epsilon,
         args.delta,
         classes=classes,
-        n_features=rows.shape[1],
+        n_features=table.n_features,
         limits=args.range,
         radius=args.radius,
         rows_about=args.rows_about,
-        rows_per_person=args.rows_per_person,
+        rows_per_person=most,
         sampler=args.sampler,
     )
-    seen = rows if args.range is None else rows.clip(*args.range)
-    more = {"person": noise.persons(read), "columns": read.names or None, "ledger": args.ledger}
-    site.fit_moments(seen, read.y, agreed, **more, **sources.again(site, args))
-    return known
+    seen = table.X if args.range is None else table.X.clip(*args.range)
+    more = {"person": noise.persons(table), "columns": columns, "ledger": args.ledger}
+    site.fit_moments(seen, table.y, agreed, **more, **sources.again(site, args, schema))
+    return forecast
 
 
 def _forecast(
@@ -597,19 +592,19 @@ def run_simulate(args: argparse.Namespace) -> int:
     common.check_rule(args.rule, args.held_out)
     reports.check_report(args)
     schema = common.schema_of(args)
-    if schema is None and args.label is None:
+    if schema.plain and args.label is None:
         raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
-    if args.task == NUMBERS.name or (args.task is None and schema is not None and schema.predicts_number):
+    if args.task == NUMBERS.name or (args.task is None and schema.predicts_number):
         numbers.check_simulation(args)
         return numbers.run_simulation(args, schema)
     if args.epsilon is not None or args.partition == "sorted":
         raise InvalidInputError("--epsilon and --partition sorted are for numbers to predict")
-    X, y = None if schema is None else read_table(args.data, schema=schema), None
-    if schema is None:
+    X, y = None if schema.plain else read_table(args.data, schema=schema), None
+    if schema.plain:
         found = _undeclared(args)
         if found.task is NUMBERS:
             numbers.check_simulation(args)
-            return numbers.run_simulation(args, None, found)
+            return numbers.run_simulation(args, schema, found)
         X, y, schema = found.X, found.y, found.schema
         if not schema.plain:
             say(found.summary, args.json)
@@ -621,7 +616,7 @@ def run_simulate(args: argparse.Namespace) -> int:
         args.sites,
         args.partition,
         method=args.method,
-        schema=None if schema.plain else schema,
+        schema=schema,
         rule=args.rule,
         n_liars=args.liars,
         random_state=args.seed,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli.arguments import NoiseOptions
 from onefold.exceptions import InvalidInputError
-from onefold.tables import read_table
 from onefold.tables.databases import is_address
-from onefold.tables.rows import Rows, joined, one_column
+from onefold.tables.rows import Mode, Rows, joined
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Site
     from onefold.tables import Schema
-    from onefold.tables.reading import Table
 
 FORMAT = 1
 # Options that say what a fit makes of the rows; DATA and --schema are kept apart.
@@ -33,7 +30,7 @@ NO_RECIPE = (
 )
 
 
-def again(site: Site, args: argparse.Namespace, schema: Schema | None = None) -> dict[str, Any]:
+def again(site: Site, args: argparse.Namespace, schema: Schema) -> dict[str, Any]:
     """What a fit is given besides the rows: how it can be done again, and what asks before it is done."""
     options = {name: getattr(args, name) for name in OPTIONS}
     ledger = None if args.ledger is None else Path(args.ledger).resolve()
@@ -44,8 +41,8 @@ def again(site: Site, args: argparse.Namespace, schema: Schema | None = None) ->
     # The address of a database may hold what nobody should find in a file.
     kept = None if any(map(is_address, tables)) else [str(Path(each).resolve()) for each in tables]
     recipe = {"format": FORMAT, "tables": kept, "options": options}
-    recipe["schema"] = None if schema is None else schema.to_dict()
-    recipe["encoders"] = {} if schema is None else _encoder_files(schema)
+    recipe["schema"] = None if schema.plain else schema.to_dict()
+    recipe["encoders"] = _encoder_files(schema)
     return {"recipe": recipe, "confirm": getattr(args, "confirm", None)}
 
 
@@ -117,35 +114,23 @@ def like_before(
                 f"table as it is now {name_it}"
             )
     schema = None if recipe["schema"] is None else Schema.from_dict(recipe["schema"])
-    if schema is not None and reads:
+    if schema and reads:
         schema = _with_encoders(schema, recipe.get("encoders", {}), [name for name, _ in encoders])
     again = argparse.Namespace(**recipe["options"], data=tables[0], more=tables[1:], schema=schema)
     again.encoders = list(encoders)
     return again
 
 
-def read_by_schema(args: argparse.Namespace, schema: Schema, *, private: bool) -> Table:
-    """All tables of a fit as one, read by their contract."""
-    found = [read_table(path, schema=schema, private=private) for path in (args.data, *_more(args))]
-    if len(found) == 1:
-        return found[0]
-    first = found[0]
-    for other in found[1:]:
-        if set(other) != set(first):
-            named = sorted(set(first) ^ set(other))[0]
-            raise InvalidInputError(f"{other.path}: the tables of a site must agree: column {named!r}")
-    columns = {name: one_column([table[name] for table in found]) for name in first}
-    return replace(first, columns=columns, n_rows=sum(table.n_rows for table in found))
-
-
-def read_labelled_rows(args: argparse.Namespace, noise: NoiseOptions) -> Rows:
-    """All tables of a fit as one, rows of numbers with their labels."""
+def read(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> Rows:
+    """All tables of a fit as one: by their contract, or rows of numbers with their labels."""
+    mode: Mode = "lenient" if schema.plain else "private"
     found = [
-        noise.read(path, args.label, args.ignore, "lenient", quiet=args.json)
+        noise.read(path, schema, args.label, args.ignore, quiet=args.json, mode=mode)
         for path in (args.data, *_more(args))
     ]
-    for other in found[1:]:
-        if other.names != found[0].names or other.n_features != found[0].n_features:
+    columns = [(each.n_features, each.names, [*each.X] if not schema.plain else []) for each in found]
+    for other, own in zip(found[1:], columns[1:], strict=True):
+        if own != columns[0]:
             raise InvalidInputError(
                 f"{other.path}: the tables of a site must have the same columns in the same order"
             )

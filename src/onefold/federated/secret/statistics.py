@@ -27,6 +27,7 @@ from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
 from onefold.privacy import PrivateMoments
 from onefold.privacy.moments import MomentPart, MomentRounds
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["MomentSum", "TableSum"]
 
@@ -59,7 +60,7 @@ class MomentSum:
         sites.
     of_persons : bool, default=False
         Whether records belong to persons.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         What the rows were encoded by.
     encoding : str, default=""
         Description of the encoder that all sites use.
@@ -89,7 +90,7 @@ class MomentSum:
         *,
         most_rows: int | None = None,
         of_persons: bool = False,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         encoding: str = "",
     ) -> None:
         check_parameter("parties", parties, Instance(SumParties, "a SumParties"))
@@ -102,7 +103,7 @@ class MomentSum:
             "radius": float(moments.radius),
             "neighbours": moments.neighbours,
             "encoding": encoding,
-            "schema": None if schema is None else schema.digest,
+            "schema": None if schema.plain else schema.digest,
             "features": n_features,
             "persons": of_persons,
             **_given_points(moments),

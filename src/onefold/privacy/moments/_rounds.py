@@ -26,6 +26,7 @@ from onefold.privacy.moments._estimator import PrivateMoments
 from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 
 class MomentPart(NamedTuple):
@@ -55,7 +56,7 @@ class MomentRounds:
         Number of features of a record.
     of_persons : bool, default=False
         Whether records belong to persons, each of whom counts once.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         What the rows were encoded by.
 
     Attributes
@@ -80,14 +81,18 @@ class MomentRounds:
     """
 
     def __init__(
-        self, moments: PrivateMoments, n_features: int, of_persons: bool = False, schema: Schema | None = None
+        self,
+        moments: PrivateMoments,
+        n_features: int,
+        of_persons: bool = False,
+        schema: Schema = AS_THEY_STAND,
     ) -> None:
         check_parameter("moments", moments, Instance(PrivateMoments, "a PrivateMoments"))
         check_parameter("n_features", n_features, Whole(1))
         check_parameter("of_persons", of_persons, Flag())
         self._agreed = copy.copy(moments)
         self._agreed.n_features_in_ = n_features
-        self._schema = Schema.of(schema)
+        self._schema = schema
         if moments.classes is None:
             raise InvalidInputError("a sum over sites needs classes: the labels there can be")
         if isinstance(moments.whitening, str):
