@@ -21,7 +21,7 @@ EXTREME = [
     "1\u2212", "\u0661",
 ]
 # fmt: on
-DAYS = ["2020-01-02", "1969-12-31", "1600-02-29", "", "NA"]
+DAYS = ["0000-02-01", "2020-01-02", "1969-12-31", "1600-02-29", "", "NA"]
 FIELDS = [*SCHEMA.fields[:-1], Field("any", "date", low=0, high=1), Field("bare", low=0, high=1)]
 
 
@@ -139,6 +139,12 @@ def test_a_file_that_turns_odd_is_read_on_line_by_line(tmp_path: Path) -> None:
     path.write_text("a,b\n" + '1,"2\n3"\n' * 70_000 + "1,2,3\n")
     with pytest.raises(InvalidInputError, match="line 140002 has 3 cells, the header line has 2"):
         read_table(path)
+
+
+def test_a_line_of_too_few_empty_cells_is_not_a_blank_one(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("a\tb\tc\n1\t2\t3\n\t\n")
+    with pytest.raises(InvalidInputError, match="line 3 has 2 cells, the header line has 3"):
+        read_table(tmp_path / "t.tsv")
 
 
 def test_usual_files_are_read_by_arrow_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
