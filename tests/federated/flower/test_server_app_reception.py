@@ -13,7 +13,6 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from onefold._base.archive import archive_bytes, read_archive
 from onefold._base.arrays import Arrays
 from onefold.federated import LocalModel, local_model
 from onefold.federated.contract import schema_fields
@@ -35,6 +34,7 @@ from onefold.federated.messages import (
     Refusal,
 )
 from onefold.tables import Field, Schema
+from reference.forging import forged, with_array
 
 
 @dataclass
@@ -227,31 +227,28 @@ def sent_model(tmp_path: Path) -> tuple[Profile, bytes]:
     return model.profile("north"), (tmp_path / "model.onefold").read_bytes()
 
 
-def changed(content: bytes, change: Callable[[dict[str, object], Arrays], object]) -> bytes:
-    """The same file with other contents and right checksums."""
-    about, arrays = read_archive(content, "model")
-    change(about, arrays)
-    return archive_bytes("model", about, arrays)
+def without_classes(header: dict[str, Any], arrays: Arrays) -> None:
+    del arrays["model/fitted/classes_"]
+    del header["fields"]["model"]["fitted"]["classes_"]
+
+
+def with_names(names: Any) -> Callable[[bytes], bytes]:
+    """Let the model be one of columns that have names."""
+    return lambda content: forged(
+        content, lambda header, _: header["fields"]["model"]["fitted"].update(feature_names_in_=names)
+    )
 
 
 CHANGES: dict[str, Callable[[bytes], bytes]] = {
     "no model at all": lambda _: b"nonsense",
     "cut short": lambda content: content[:-200],
-    "fewer weights": lambda content: changed(
-        content, lambda _, arrays: arrays.update({"stacks/weights": arrays["stacks/weights"][:-1]})
-    ),
-    "machines of nobody": lambda content: changed(
-        content, lambda _, arrays: arrays.update({"stacks/owners": arrays["stacks/owners"] + 7})
-    ),
-    "not a number": lambda content: changed(
-        content, lambda _, arrays: arrays.update({"stacks/mean": arrays["stacks/mean"] * np.nan})
-    ),
-    "no classes": lambda content: changed(content, lambda _, arrays: arrays.update(classes=np.zeros(0))),
-    "classes left out": lambda content: changed(content, lambda _, arrays: arrays.pop("classes")),
-    "names that are none": lambda content: changed(content, lambda about, _: about.update(feature_names=7)),
-    "another model": lambda content: changed(
-        content, lambda about, _: about.update(feature_names=list("abc"))
-    ),
+    "fewer weights": lambda content: with_array(content, "weights", lambda array: array[:-1]),
+    "machines of nobody": lambda content: with_array(content, "owners/0", lambda array: array + 7),
+    "not a number": lambda content: with_array(content, "hull/mean", lambda array: array * np.nan),
+    "no classes": lambda content: with_array(content, "classes_", lambda array: array[:0]),
+    "classes left out": lambda content: forged(content, without_classes),
+    "names that are none": with_names(7),
+    "another model": with_names(list("abc")),
 }
 
 
