@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 from onefold import KAHM, FoldingClassifier, io
-from onefold._base import archive
 from onefold._base.foreign import claimed, parse_json
 from onefold._base.records import kind_of, pack
 from onefold.exceptions import (
@@ -282,5 +281,5 @@ def fault_of(each: Format, path: Path, size: int) -> str | None:
 
 
 def test_there_is_a_sample_of_every_kind_that_can_be_loaded(samples):
-    kinds = {kind_of(each.sample) or archive.kind_of(each.sample) for each in samples}
+    kinds = {kind_of(each.sample) for each in samples}
     assert {"model", *_OTHERS, *HOMES} <= kinds

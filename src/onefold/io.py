@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import Any, cast
 
 from onefold import models
-from onefold._base import archive
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.confined import MEGABYTES, SECONDS, try_confined
 from onefold._base.files import read_saved, write_whole
@@ -212,7 +211,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     Traceback (most recent call last):
     onefold.exceptions.InvalidInputError: there is no model file at no such file
     """
-    kind = kind_of(path) or archive.kind_of(path)
+    kind = kind_of(path)
     if kind is None and os.path.isfile(path):
         raise FileFormatError(f"{os.fspath(path)}: not a model file, or damaged")
     if kind in HOMES:

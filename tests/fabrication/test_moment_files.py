@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from onefold import io
-from onefold._base.archive import read_archive, save_archive
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier
 from onefold.tables import Field, Schema
+from reference.forging import forged
 
 
 def rows(n_rows: int = 800) -> dict[str, np.ndarray]:
@@ -54,22 +54,29 @@ def test_classifier_of_exact_moments_and_a_schema_loads_as_it_was(tmp_path: Path
 def test_files_of_exact_moments_with_impossible_settings_are_refused(tmp_path: Path) -> None:
     X, y = rows()["x"][:, None], rows()["y"].astype(str)
     MomentClassifier(None, lift=8).fit(X, y).save(tmp_path / "m")
-    about, arrays = read_archive(tmp_path / "m", "moment classifier")
+    content = (tmp_path / "m").read_bytes()
     MomentClassifier.load(tmp_path / "m").predict(X)
-    given = about["rows"]
     for changed in (
-        {"found": ["guess", 1.0, 1.0]},
-        {"found": ["lda", -1.0, 1.0]},
-        {"found": ["lda", 1.0, "hot"]},
-        {"rows": given | {"directions": 10**9}},
-        {"rows": given | {"directions": -1}},
-        {"rows": given | {"radius": "far"}},
-        {"rows": given | {"radius": -1.0}},
-        {"rows": given | {"location": [0.0], "scale": [0.0]}},
+        {"rule_": "guess"},
+        {"ridge_": -1.0},
+        {"temperature_": "hot"},
+        {"surprise": 1},
+        {"row_map_": {"n_directions": 10**9}},
+        {"row_map_": {"n_directions": -1}},
+        {"row_map_": {"radius": "far"}},
+        {"row_map_": {"radius": -1.0}},
+        {"row_map_": {"preparation": {"location": [0.0], "scale": [0.0]}}},
     ):
-        save_archive(tmp_path / "m", "moment classifier", about | changed, arrays)
-        with pytest.raises(FileFormatError, match="not those of a classifier"):
+
+        def change(header: Any, arrays: Any, changed: Any = changed) -> None:
+            fitted = header["fields"]["model"]["fitted"]
+            for name, value in changed.items():
+                fitted[name] = fitted[name] | value if isinstance(value, dict) else value
+
+        (tmp_path / "m").write_bytes(forged(content, change))
+        with pytest.raises(FileFormatError) as caught:
             MomentClassifier.load(tmp_path / "m")
+        assert "\n" not in str(caught.value)
 
 
 def test_encoder_has_no_place_in_the_file_and_damage_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold._base import archive
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.records import LENGTH, kind_of
 from onefold.cli import reports
@@ -164,7 +163,7 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     from onefold.cli.predict import measured, predictions
     from onefold.report.evaluation import estimate
 
-    if (kind_of(path) or archive.kind_of(path)) is None:
+    if kind_of(path) is None:
         with path.open("rb") as file:
             if file.read(LENGTH.size + 1)[LENGTH.size :] == b"{":  # as a record begins
                 raise FileFormatError(f"{path}: not a model file, or damaged")

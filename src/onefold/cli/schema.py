@@ -155,12 +155,10 @@ def run_confirm(args: argparse.Namespace) -> int:
 
 def run_show(args: argparse.Namespace) -> int:
     """Load and tell."""
-    from onefold._base import archive
     from onefold._base.records import kind_of
     from onefold.tables import Schema
 
-    kind = kind_of(args.file) or archive.kind_of(args.file)
-    schema = Schema.load(args.file) if kind is None else _stored(args.file)
+    schema = Schema.load(args.file) if kind_of(args.file) is None else _stored(args.file)
     result = {"schema": args.file, **_summary(schema), "declared": schema.to_dict()}
     show(result, [*_table(schema), *_consequences(schema)], as_json=args.json)
     return 0

@@ -4,8 +4,8 @@ from onefold import io
 from onefold.fabrication.counts import TableCounts
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
 from onefold.fabrication.moment_fabricator import MomentFabricator
-from onefold.fabrication.moment_regressor import REGRESSOR, MomentRegressor
-from onefold.fabrication.moments import CLASSIFIER, MomentClassifier
+from onefold.fabrication.moment_regressor import MomentRegressor
+from onefold.fabrication.moments import MomentClassifier
 from onefold.fabrication.smoother import Smoother
 from onefold.fabrication.synthesizer import TableSynthesizer
 from onefold.fabrication.synthetic_rows import TableQuality, mock_table
@@ -23,7 +23,5 @@ __all__ = [
     "mock_table",
 ]
 
-io.register(CLASSIFIER, MomentClassifier)
-io.register(REGRESSOR, MomentRegressor)
-io.register("TableCounts", TableCounts)
-io.register("TableSynthesizer", TableSynthesizer)
+for kind in (MomentClassifier, MomentRegressor, TableCounts, TableSynthesizer):
+    io.register(kind.__name__, kind)

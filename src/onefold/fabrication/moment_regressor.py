@@ -1,9 +1,8 @@
 """A regression on moments of pairs: with noise private for whole records, without it exact anywhere."""
 
 import math
-import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +16,9 @@ from onefold.encoders import description, learns
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.on_moments import (
     LEARNED_ENCODER,
-    Kept,
     OnMoments,
     behind,
     of_the_release,
-    read_on_moments,
     taken_for_granted,
     voided_by,
 )
@@ -42,7 +39,6 @@ from onefold.tables import Schema
 
 __all__ = ["MomentRegressor"]
 
-REGRESSOR = "moment regressor"  # kind of its files
 CONSTRAINTS: dict[str, Entry] = {"lift": ("auto", Whole(1), None)}
 NOISE_STEPS = 2.0  # deviations of its noise by which the estimated error may be too small, for intervals
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, for the width of intervals
@@ -160,6 +156,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
     >>> model.guarantee_.record
     (1.0, 1e-05)
     """
+
+    kind: ClassVar[str] = "moment regressor"
 
     def __init__(
         self,
@@ -374,58 +372,46 @@ class MomentRegressor(RegressorMixin, OnMoments):
         place = math.ceil(level * (len(self.residuals_) + 1)) - 1
         return float(self.residuals_[min(place, len(self.residuals_) - 1)])
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the regressor to a file: the release, its guarantee, the ranges and the schema.
-
-        Parameters
-        ----------
-        path : path
-            The file to write.
-        """
-        check_is_fitted(self)
-        about = {
-            "pairs": self.pair_map_.to_dict(),
-            "x_range": None if self.x_range is None else self._box.tolist(),
-            "declared": self._is_declared,
-            "names": [str(name) for name in getattr(self, "feature_names_in_", [])],
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: the release, the ranges, and errors of rows that were left out."""
+        return {
+            **super()._kept(),
+            "pair_map_": PairMap,
+            "x_range": Floats | None,
+            "y_declared": NotRequired[bool],
+            "residuals_": Floats | None,
+            "feature_names_in_": NotRequired[tuple[str, ...]],
         }
-        errors = {} if self.residuals_ is None else {"residuals": self.residuals_}
-        self._write(path, REGRESSOR, "regressor", about, errors)
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "MomentRegressor":
-        """Read a regressor from a file.
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        return super()._kept_values(compact) | {
+            "pair_map_": self.pair_map_,
+            "x_range": None if self.x_range is None else self._box,
+            "y_declared": self._is_declared,
+            "residuals_": self.residuals_,
+            "feature_names_in_": [str(name) for name in getattr(self, "feature_names_in_", [])],
+        }
 
-        Parameters
-        ----------
-        path : path
-            A file that :meth:`save` wrote.
-
-        Returns
-        -------
-        MomentRegressor
-            The fitted regressor, which answers as the saved one did.
-        """
-        return read_on_moments(path, REGRESSOR, "regressor", cls._of_kept)
-
-    @classmethod
-    def _of_kept(cls, kept: Kept) -> "MomentRegressor":
-        about, moments, schema = kept.about, kept.moments, kept.schema
-        pair_map = PairMap.from_dict(about["pairs"])
-        declared = about["declared"] is True and schema.plain  # a schema has the range itself
-        ends = (pair_map.low, pair_map.high) if declared else None
-        found = cls(**_of_the_release(moments), x_range=about["x_range"], y_range=ends, schema=schema)
-        found._restore(moments, None, pair_map)
-        names = about["names"]
-        if names and schema.plain:
-            if [type(name) for name in names] != [str] * found.n_features_in_:
-                raise ValueError("its columns do not have one name each")
-            found.feature_names_in_ = np.array(names, dtype=object)
-        if "residuals" in kept.arrays:
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become the regressor of this release."""
+        moments, pair_map, names = values["moments_"], values["pair_map_"], values.get("feature_names_in_")
+        residuals, box, plain = values["residuals_"], values["x_range"], self._schema.plain
+        low, high = checked_range("outputs", (pair_map.low, pair_map.high), empty=True)
+        ends = (
+            (float(low), float(high)) if values.get("y_declared") and plain else None
+        )  # a schema has its own
+        box = None if box is None else box.tolist()
+        made = type(self)(**_of_the_release(moments), x_range=box, y_range=ends, schema=self.schema)
+        made._restore(moments, None, pair_map)
+        if names and plain:
+            if len(names) != made.n_features_in_:
+                raise InvalidInputError("its columns do not have one name each")
+            made.feature_names_in_ = np.array(names, dtype=object)
+        if residuals is not None:
             if moments.epsilon is not None:
-                raise ValueError("errors of rows do not go with noise")
-            found.residuals_ = _checked_residuals(kept.arrays["residuals"])
-        return found
+                raise InvalidInputError("errors of rows do not go with noise")
+            made.residuals_ = _checked_residuals(residuals)
+        self.__dict__.update(vars(made))
 
     @classmethod
     def from_moments(

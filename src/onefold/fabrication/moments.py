@@ -1,8 +1,7 @@
 """A classifier on moments: with noise private for whole records, without it exact wherever the rows are."""
 
-import os
 from collections.abc import Sequence
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, NotRequired, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,10 +26,8 @@ from onefold.fabrication.moment_heads import (
 )
 from onefold.fabrication.on_moments import (
     ClassesOnMoments,
-    Kept,
     declared_radius,
     of_the_release,
-    read_on_moments,
 )
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statistic_of
 from onefold.models.discriminant import LinearScores, PooledSpectrum
@@ -44,7 +41,6 @@ from onefold.tables.columns import column_of
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
 
-CLASSIFIER = "moment classifier"  # kind of its files
 HEADS = ("auto", "ridge", "lda", "qda")
 RULES = ("average", "ridge", "lda", "balanced")  # of exact moments
 CONSTRAINTS: dict[str, Entry] = {
@@ -184,6 +180,9 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     >>> model.guarantee_.record
     (1.0, 1e-05)
     """
+
+    kind: ClassVar[str] = "moment classifier"
+    _of_the_file = ("shrinkage", "floor", "least", "head", "objective", "schema")
 
     def __init__(
         self,
@@ -459,53 +458,32 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         """
         return softmax(self._scores(X) * self.temperature_)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the classifier to a file: the release, its guarantee and the schema, and nothing else.
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: the release, and for exact moments the map of rows and the rule."""
+        found = {"rule_": NotRequired[str], **dict.fromkeys(("ridge_", "temperature_"), NotRequired[float])}
+        return {**super()._kept(), "row_map_": RowMap | None, **found}
 
-        Parameters
-        ----------
-        path : path
-            The file to write.
-        """
-        check_is_fitted(self)
-        about = {name: getattr(self, name) for name in OF_THE_HEAD}
-        if self.row_map_ is not None:
-            about["rows"] = self.row_map_.to_dict()
-            about["found"] = [self.rule_, self.ridge_, self.temperature_]
-        self._write(path, CLASSIFIER, "classifier", about)
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        found = ("row_map_", "rule_", "ridge_", "temperature_")
+        names = found[:1] if self.row_map_ is None else found
+        return super()._kept_values(compact) | {name: getattr(self, name) for name in names}
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "MomentClassifier":
-        """Read a classifier from a file.
-
-        Parameters
-        ----------
-        path : path
-            A file that :meth:`save` wrote.
-
-        Returns
-        -------
-        MomentClassifier
-            The fitted classifier, which answers as the saved one did.
-        """
-        return read_on_moments(path, CLASSIFIER, "classifier", cls._of_kept)
-
-    @classmethod
-    def _of_kept(cls, kept: Kept) -> "MomentClassifier":
-        about, moments, schema = kept.about, kept.moments, kept.schema
-        more: dict[str, Any] = {name: about[name] for name in OF_THE_HEAD if name in about}
-        if "rows" not in about:
-            return cls.from_moments(moments, schema=schema, **more)
-        row_map = RowMap.from_dict(about["rows"])
-        rule, ridge, temperature = about["found"]
+    def _take_over(self, values: dict[str, Any]) -> None:
+        """Become the classifier of this release."""
+        moments, row_map = values["moments_"], values["row_map_"]
+        more: dict[str, Any] = {name: getattr(self, name) for name in self._of_the_file}
+        if row_map is None:
+            self.__dict__.update(vars(type(self).from_moments(moments, **more)))
+            return
+        rule, ridge, temperature = (values.get(name, 0.0) for name in ("rule_", "ridge_", "temperature_"))
         width = moments.n_features_in_ - 2 * row_map.n_directions
-        if rule not in RULES or not (ridge > 0.0 and temperature > 0.0) or width < 1:
-            raise ValueError("no rule, or one for other rows")
-        found = cls._of_release(moments, row_map, schema=schema, **more)
+        if rule not in RULES or not min(ridge, temperature) > 0.0 or width < 1:
+            raise InvalidInputError("no rule, or one for other rows")
+        found = type(self)._of_release(moments, row_map, **more)
         found.rule_, found.ridge_ = rule, float(ridge)
         scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
         found._take(moments, scores, float(temperature))
-        return found
+        self.__dict__.update(vars(found))
 
     @classmethod
     def from_moments(
@@ -630,9 +608,6 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             return self._head.of(queries)
         with one_blas_thread():
             return self._head.of(queries)
-
-
-OF_THE_HEAD = ("shrinkage", "floor", "least", "head", "objective")
 
 
 def _row_map_of(moments: PrivateMoments, schema: Schema, encoder: Any, lift: Any) -> RowMap | None:

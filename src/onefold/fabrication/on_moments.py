@@ -1,22 +1,19 @@
 """What the estimators on moments share: rows are read, encoded, released once, and forgotten."""
 
 import copy
-import os
 import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Labels
-from onefold._base.foreign import NOT_READABLE
+from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.stored import Packed, Stored
 from onefold._base.validation import check_rows
 from onefold.encoders import condition, description, learns
-from onefold.exceptions import FileFormatError, InvalidInputError, PrivacyLeakWarning
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.contract import NO_LABELS, contract_rows, encoding_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
@@ -28,22 +25,12 @@ LEARNED_ENCODER = "the encoder was fitted to the raw data"
 NOTHING_TO_COUNT = (
     "a ledger needs epsilon: moments without noise promise nothing, so there is nothing that it could count"
 )
-Path = str | os.PathLike[str]
-Model = TypeVar("Model")
 
 
-class Kept(NamedTuple):
-    """What the file of an estimator on moments holds."""
-
-    about: Mapping[str, Any]
-    arrays: Mapping[str, AnyArray]
-    moments: PrivateMoments
-    schema: Schema
-
-
-class OnMoments(BaseEstimator):
+class OnMoments(Stored, BaseEstimator):
     """An estimator that sees data only through :class:`onefold.privacy.PrivateMoments`."""
 
+    _of_the_file: ClassVar[tuple[str, ...]] = ("schema",)  # parameters that are kept
     guarantee_: Guarantee
     moments_: PrivateMoments
     encoder_: Any
@@ -92,18 +79,22 @@ class OnMoments(BaseEstimator):
             given["rows_per_person"] = schema.rows_per_person
         return given if given["radius"] is not None else given | {"radius": 1.0}
 
-    def _write(
-        self, path: Path, kind: str, what: str, about: dict[str, Any], arrays: Arrays | None = None
-    ) -> None:
-        """Write a file of this estimator: the release, its guarantee, the schema, and what is given."""
+    @property
+    def _left_out(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Parameters that are not kept: nothing but the release may say what the noise was."""
+        return tuple(self.get_params(deep=False).keys() - set(self._of_the_file))
+
+    def _kept(self) -> dict[str, Any]:
+        """Types of what is kept: the release with its guarantee."""
+        return {"moments_": Annotated[Any, Packed(PrivateMoments)]}
+
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
         check_is_fitted(self)
         if self.encoder_ is not None:
             raise InvalidInputError(
-                f"a {what} with an encoder has no file: save its moments_, and use from_moments"
+                f"a {self.kind} with an encoder has no file: save its moments_, and use from_moments"
             )
-        plain = about | {"schema": self._schema.to_dict()}
-        release = np.frombuffer(self.moments_.to_bytes(), dtype=np.uint8)
-        save_archive(path, kind, plain, {"moments": release, **(arrays or {})})
+        return {"moments_": self.moments_}
 
     def check_ledger(self) -> None:
         """Refuse a ledger without noise, which would stand beside a model of raw rows and count nothing."""
@@ -257,17 +248,6 @@ class ClassesOnMoments(OnMoments):
             raise InvalidInputError(NO_LABELS)
         self._name_features()
         return rows, found, person
-
-
-def read_on_moments(path: Path, kind: str, what: str, make: Callable[[Kept], Model]) -> Model:
-    """Read a file of an estimator on moments; refused if ``make`` cannot make one of what it holds."""
-    about, arrays = read_archive(path, kind)
-    try:
-        schema = Schema.from_dict(about["schema"])
-        moments = PrivateMoments.from_bytes(arrays["moments"].astype(np.uint8).tobytes())
-        return make(Kept(about, arrays, moments, schema))
-    except NOT_READABLE:
-        raise FileFormatError(f"{os.fspath(path)}: the contents are not those of a {what}") from None
 
 
 def declared_radius(schema: Schema, encoder: Any) -> float | None:

@@ -92,12 +92,6 @@ class PairMap:
         """Return plain values."""
         return {"rows": self.rows.to_dict(), "low": self.low, "high": self.high}
 
-    @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> "PairMap":
-        """Return what :meth:`to_dict` described; a ValueError for anything else."""
-        low, high = checked_range("outputs", (given["low"], given["high"]), empty=True)
-        return cls(RowMap.from_dict(given["rows"]), float(low), float(high))
-
     @property
     def description(self) -> str:
         """Words that are equal for equal maps."""

@@ -64,6 +64,11 @@ class RowMap:
     radius: float | None = None
     preparation: Preparation | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse what is no map, as in a foreign file."""
+        if self.n_directions < 0 or not 0.0 < (1.0 if self.radius is None else self.radius) < math.inf:
+            raise InvalidInputError("the directions or the radius of rows are not what they should be")
+
     def apply(self, rows: Array) -> Floats:
         """Return mapped rows, each by itself and in exact arithmetic."""
         given = np.asarray(rows, dtype=np.float64)
@@ -86,20 +91,6 @@ class RowMap:
             "location": None if columns is None else columns.location.tolist(),
             "scale": None if columns is None else columns.scale.tolist(),
         }
-
-    @classmethod
-    def from_dict(cls, given: dict[str, Any]) -> "RowMap":
-        """Return what :meth:`to_dict` described; a ValueError for anything else."""
-        directions, radius = given["directions"], given["radius"]
-        if type(directions) is not int or directions < 0:
-            raise ValueError("the number of directions is not what it should be")
-        if radius is not None and not (isinstance(radius, float | int) and 0.0 < radius < math.inf):
-            raise ValueError("the radius is not what it should be")
-        columns = None
-        if given["location"] is not None:
-            location, scale = (np.array(given[name], dtype=np.float64) for name in ("location", "scale"))
-            columns = Preparation(location, scale)
-        return cls(directions, radius, columns)
 
     @property
     def description(self) -> str:
