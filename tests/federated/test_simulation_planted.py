@@ -24,11 +24,9 @@ def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
 @pytest.mark.parametrize(
     ("fault", "seed", "said"),  # the first seed that finds it when this was written
     [
-        ("folders are not synced", 0, "has lost its model|power cut"),
+        ("folders are not synced", 0, "has lost its model"),
         ("answers leave before rows are counted", 1, "counted"),
-        ("signed queries are forgotten at a restart", 4, "answers the signed query"),
-        ("list and log change in two steps", 30, "in the log"),
-        ("removed sites are members", 10, "q4: answered|members were"),
+        ("removed sites are members", 1, "members were"),
     ],
 )
 def test_simulator_catches_a_planted_fault(fault: str, seed: int, said: str) -> None:

@@ -28,6 +28,7 @@ from onefold.federated.declared import declared_moments
 from onefold.federated.flower import Federation, questions, site_app
 from onefold.federated.flower import site as site_module
 from onefold.federated.flower.folders import SITE_VARIABLE, ServerFolder, SiteFolder
+from onefold.federated.flower.keeping import model_of, sums_of
 from onefold.federated.flower.registry import Registry, Status, _row
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.site_app import ANSWERS, answer_message, read_profile
@@ -48,7 +49,7 @@ PURPOSES = ("", "triage")
 FAR = 1e18
 LIMIT = 2.0  # of a ledger, in the simulation's own releases of 0.5
 PATIENCE = 8.0
-MOST_STEPS = 25
+MOST_STEPS = 6
 # What a site may say to a query that it does not answer, when nothing is wrong with it.
 LEGITIMATE = {
     "budget-spent",
@@ -303,9 +304,12 @@ class World:
         def start() -> bool:
             site.folder.prepare()
             try:
-                return bool(read_profile(site.folder))
+                profile = read_profile(site.folder)
             except FederationError:
                 return False
+            place = (sums_of if profile.sends_only_sums else model_of)(site.folder, profile)
+            assert place.exists(), f"{site.name} has lost its model"
+            return True
 
         outcome, has_model = self._at_site(site, f"{site.name} starts", start)
         if outcome == "failed":
@@ -611,8 +615,8 @@ class World:
         machine = self.random.choice((self.machine, site.machine))
         kind, again = self.random.choice(("kill", "power")), self.random.choice((0, 0, 1))
         machine.fault = Fault(kind, self.random.randrange(MOST_STEPS), again=again)
-        if self._chance(0.3):  # between a line of a log and its head
-            machine.fault = Fault(kind, 0, where=".head", again=again)
+        if self._chance(0.3):  # before or behind a commit
+            machine.fault = Fault(kind, self.random.randrange(4), where="state.db", again=again)
         self.say(f"{kind} to come at {machine.name}, step {machine.fault.at} {machine.fault.where}")
 
     def fill(self, site: Site) -> None:
