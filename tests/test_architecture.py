@@ -527,6 +527,7 @@ def test_using_every_public_name_loads_no_extra() -> None:
     assert (_loaded_by(EVERYTHING) - foundation).isdisjoint(EXTRAS)
 
 
+@pytest.mark.merge
 def test_every_public_name_works_without_any_extra() -> None:
     blocked = f"for extra in {EXTRAS}: sys.modules[extra] = None\n"
     assert "onefold" in _loaded_by(blocked + EVERYTHING)

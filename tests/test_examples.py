@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from tests.tiers import later
 
 import onefold
 from onefold.exceptions import MissingDependencyError
@@ -28,7 +29,7 @@ def _rooms() -> dict[str, list[str]]:
 ROOMS = _rooms()
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", later(ROOMS, ("bounds", "datasets", "privacy", "tables")))
 def test_examples_of_a_room_run(room: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # an example may write files
     wrong = [line for name in ROOMS[room] for line in _failures(name)]

@@ -14,6 +14,7 @@ import pytest
 from mutants import files_of, modules_of, mutated, mutations
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.merge
 SOURCE = '''
 """A module."""
 

@@ -69,7 +69,7 @@ CONFIG = ConfigDict(
 )
 
 # The length of a file must not tell what a number is: one with a point takes the room of the longest.
-TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|(?P<broken>-?\d+(?:\.\d+(?:e[+-]\d+)?|e[+-]\d+))')
+TEXT_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*+"?|-?\d++(?P<broken>(?:\.\d++)?(?:e[+-]\d++)?)')
 WIDTH = 24
 
 T = TypeVar("T")

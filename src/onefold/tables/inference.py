@@ -163,7 +163,7 @@ class _Column:
         """Whether the cells are numbers whose decimal mark can only be the comma."""
         texts = [cell for cell in self.cells if isinstance(cell, str)]
         numbers = sum(bool(COMMA_NUMBER.fullmatch(text)) for text in texts)
-        return numbers > 0.9 * len(texts) and any(map(DECIMAL_COMMA.fullmatch, texts))
+        return numbers > 0.9 * len(texts) and any(DECIMAL_COMMA.fullmatch(text) for text in texts)
 
     # --- the three kinds of proposal -----------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ def test_flower_has_the_private_name(name: str) -> None:
         )
 
 
+@pytest.mark.merge
 def test_missing_private_name_ends_the_program_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("flwr.superlink.main.no_such_name", "flwr.no_such_module.x", "flwr.app.NoSuchClass.launch"):
         monkeypatch.setitem(launch.PRIVATE_NAMES, name, "it is needed")
