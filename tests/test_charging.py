@@ -186,7 +186,7 @@ CASES = pytest.mark.parametrize(
 def test_a_release_is_entered_once(
     release: Callable, epsilon: float, delta: float, labels: str, tmp_path: Path
 ) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     Ledger(limit_epsilon=10.0).save(path)
     release(path)
     (event,) = Ledger.load(path).events
@@ -362,7 +362,7 @@ def test_ledgers_named_in_two_places_both_count_and_one_counts_once(release, tmp
     assert len(inner.events) == len(outer.events) == 1
     release(inner, inner)
     assert len(inner.events) == 2
-    file = tmp_path / "ledger.json"
+    file = tmp_path / "ledger.db"
     Ledger().save(file)
     release(Ledger.load(file), (str(file), file))
     assert len(Ledger.load(file).events) == 1

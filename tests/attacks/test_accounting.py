@@ -74,8 +74,8 @@ def test_a_total_below_the_sum_says_that_budgets_were_not_chosen_in_view_of_rele
 
 def test_a_saved_ledger_keeps_the_noise_of_its_events(tmp_path: Any) -> None:
     ledger = entered(GAUSSIAN.with_labels(0.25), 3)
-    ledger.save(tmp_path / "ledger.json")
-    again = Ledger.load(tmp_path / "ledger.json")
+    ledger.save(tmp_path / "ledger.db")
+    again = Ledger.load(tmp_path / "ledger.db")
     assert again.events == ledger.events
     assert again.total() == ledger.total()
 

@@ -94,8 +94,8 @@ def test_session_of_commands_leaves_nothing_open_that_holds_rows(umask: int, tmp
     Schema(FIELDS, rows_about=60).save("schema.json")
     do("fit", "rows.csv", "--label", "ill", "--out", "model.onefold", "--report", "report.html")
     do("predict", "model.onefold", "rows.csv", "--out", "predicted.csv")
-    do("ledger", "new", "ledger.json")
-    private = ("--epsilon", "5", "--ledger", "ledger.json")
+    do("ledger", "new", "ledger.db")
+    private = ("--epsilon", "5", "--ledger", "ledger.db")
     do("fit", "rows.csv", "--schema", "schema.json", "--out", "private.onefold", *private)
     do("synthesize", "rows.csv", "--schema", "schema.json", "--out", "synthetic.csv", *private)
     do("schema", "infer", "rows.csv", "--out", "guessed.json")
@@ -103,7 +103,7 @@ def test_session_of_commands_leaves_nothing_open_that_holds_rows(umask: int, tmp
     do("release", "rows.csv", "--schema", "schema.json", "--out", "noisy.csv", "--epsilon", 5)
     do("federate", "querier", "new", "ward")
     names = check_modes(tmp_path, umask)
-    assert {"model.onefold", "predicted.csv", "ledger.json", "ward.signkey", "rows.csv"} <= names
+    assert {"model.onefold", "predicted.csv", "ledger.db", "ward.signkey", "rows.csv"} <= names
     assert {"synthetic.csv", "synthetic.csv.guarantee.json", "ward.pub", "report.html"} <= names
 
 
@@ -159,7 +159,7 @@ def test_site_and_server_folders_are_closed(umask: int, tmp_path: Path) -> None:
     do("federate", "log", "export", "--folder", "federation/sites/north", "--json", "log.json")
     assert stat.S_IMODE(Path("log.json").stat().st_mode) == 0o600
     assert list(Path("federation/sites/north/state").glob("*.onefold"))
-    assert Path("federation/sites/south/ledger.json").is_file()
+    assert Path("federation/sites/south/ledger.db").is_file()
     for folder in ("server", "sites/north"):
         assert stat.S_IMODE((tmp_path / "federation" / folder).stat().st_mode) == 0o700
     for path in (tmp_path / "federation").rglob("*"):

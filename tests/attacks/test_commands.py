@@ -22,6 +22,8 @@ from tests.tiers import later
 
 from onefold.cli.app import main
 from onefold.fabrication import synthesizer
+from onefold.federated.flower.folders import SiteFolder
+from onefold.federated.flower.keeping import read_profile
 from onefold.privacy import RandomisedLabels, ledger, samplers
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.rows import RowNoise
@@ -194,9 +196,11 @@ def run(
         assert main([*words[:place], data, *words[place:]]) == 0
     finally:
         os.chdir(here)
-    # fit.json is for the site itself, which fits again with it: its paths and its number of rows.
-    paths = [path for path in folder.rglob("*") if path.is_file() and path.stem not in ("data", "fit")]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    # The store of a site is for the site itself, which fits again with it: what leaves of it is the profile.
+    paths = [path for path in folder.rglob("*") if path.is_file() and path.stem not in ("data", "state")]
+    results = {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    site = SiteFolder(folder / "federation" / "sites" / "north")
+    return results | ({"profile": read_profile(site).to_bytes()} if command[0] == "federate" else {})
 
 
 def without_seconds(printed: str) -> bytes:

@@ -122,7 +122,7 @@ def test_site_prints_its_guarantee_with_the_unit_and_what_is_not_covered(
     assert f"epsilon 2 per {unit}" in text
     assert "Labels and class sizes: NOT covered." in text
     assert "The model itself may go to the server." in text
-    again = ["--ledger", "federation/sites/north/ledger.json", "--json"]
+    again = ["--ledger", "federation/sites/north/ledger.db", "--json"]
     assert main([*FIT, *options, *again]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["profile"]["guarantee"]["unit"] == unit
@@ -134,7 +134,7 @@ def test_second_fit_with_noise_must_name_a_ledger_and_keep_its_limit(
 ) -> None:
     command = [*FIT, "--ignore", "one", "--epsilon", "2", "--unit", "record", "--range", "-1", "2"]
     command += ["--method", "rows"]
-    own = "federation/sites/north/ledger.json"
+    own = "federation/sites/north/ledger.db"
     assert main(["ledger", "new", own, "--epsilon", "5"]) == 0
     assert main(command) == 0
     site = SiteFolder(here / "federation/sites/north")

@@ -156,7 +156,7 @@ def test_site_with_noise_promises_and_site_without_warns(capsys: pytest.CaptureF
     assert "site north: numbers to predict, 4 features" in said
     assert "epsilon 4 per record, delta 1e-05" in said
     assert "Private moments of the rows leave this site once" in said
-    assert [event.epsilon for event in Ledger.load("f/sites/north/ledger.json").events] == [4.0]
+    assert [event.epsilon for event in Ledger.load("f/sites/north/ledger.db").events] == [4.0]
     assert site("south", *BY_SCHEMA, "--send-plain-sums") == 0
     said = capsys.readouterr().out
     assert "PLAIN SUMS LEAVE THIS SITE, NOT PRIVATE" in said

@@ -217,19 +217,19 @@ def test_a_command_enters_its_release_and_stops_at_the_limit(
     folder: Path, capsys, command: list[str], epsilon: float | None, name: str
 ) -> None:
     most = 1.0 if epsilon is None else 1.2 * epsilon
-    Ledger(limit_epsilon=most).save(folder / "ledger.json")
-    assert main([*command, "--ledger", "ledger.json"]) == 0
-    (event,) = Ledger.load("ledger.json").events
+    Ledger(limit_epsilon=most).save(folder / "ledger.db")
+    assert main([*command, "--ledger", "ledger.db"]) == 0
+    (event,) = Ledger.load("ledger.db").events
     assert event.name == name
     if epsilon is not None:
         assert event.epsilon == pytest.approx(epsilon, rel=1e-3)
     for made in folder.glob("made*"):
         made.unlink()
-    before = (folder / "ledger.json").read_bytes()
+    before = (folder / "ledger.db").read_bytes()
     capsys.readouterr()
-    assert main([*command, "--ledger", "ledger.json"]) == 2
+    assert main([*command, "--ledger", "ledger.db"]) == 2
     assert "per record, the limit is" in capsys.readouterr().err
-    assert (folder / "ledger.json").read_bytes() == before
+    assert (folder / "ledger.db").read_bytes() == before
     assert not list(folder.glob("made*"))
 
 
@@ -241,8 +241,8 @@ def test_a_command_without_a_ledger_says_that_nothing_was_counted(
     words = [word for word in command if word != "--quiet"]
     assert main(words) == 0
     assert "Nothing was entered in a ledger: --ledger FILE" in capsys.readouterr().out
-    Ledger().save("ledger.json")
-    assert main([*words, "--ledger", "ledger.json"]) == 0
+    Ledger().save("ledger.db")
+    assert main([*words, "--ledger", "ledger.db"]) == 0
     assert "Nothing was entered" not in capsys.readouterr().out
 
 
@@ -257,8 +257,8 @@ def test_a_command_with_a_ledger_that_is_not_there_says_how_to_make_one(
 
 
 def test_a_void_release_is_refused_with_a_ledger(folder: Path, capsys) -> None:
-    Ledger().save(folder / "ledger.json")
-    command = [*FABRICATE, *DECLARED, "--sampler", "float", "--ledger", "ledger.json"]
+    Ledger().save(folder / "ledger.db")
+    command = [*FABRICATE, *DECLARED, "--sampler", "float", "--ledger", "ledger.db"]
     assert main(command) == 2
     assert "a void guarantee cannot be entered in a ledger: the float sampler" in capsys.readouterr().err
     assert not list(folder.glob("made*"))

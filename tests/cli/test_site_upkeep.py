@@ -240,8 +240,8 @@ def test_terminal_is_asked(
 def test_release_beyond_the_limit_of_a_ledger_is_refused_before_anything_is_drawn(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Ledger(limit_epsilon=1.2, neighbours="add-remove").save(NORTH / "ledger.json")
-    fit(NORTH, *NOISE, "--ledger", NORTH / "ledger.json")
+    Ledger(limit_epsilon=1.2, neighbours="add-remove").save(NORTH / "ledger.db")
+    fit(NORTH, *NOISE, "--ledger", NORTH / "ledger.db")
     before = files(NORTH)
     assert run("update", "new.csv", "--folder", NORTH, "--yes") != 0
     assert "the limit is 1.2" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from onefold.federated.flower.folders import ServerFolder, SiteFolder
 from onefold.federated.flower.registry import Registry
 from onefold.federated.messages import Answers, Query
 from onefold.privacy import Guarantee
-from reference.neighbours import outline
+from reference.neighbours import outline, without_entropy
 from reference.site_files import model_file, profile_bytes
 
 pytest.importorskip("flwr")
@@ -264,7 +264,6 @@ def test_one_record_changes_no_name_type_or_length_of_what_leaves(record, here: 
         assert isinstance(answer, Answers)
         header, values = plain_of(replace(answer, site="any"), {}), answer.values
         files = sorted(path.suffix for path in place.state.iterdir())
-        seen.append(
-            (told, outline(model_file(place).read_bytes()), header, values.dtype, values.shape, files)
-        )
+        told, model = without_entropy(told), outline(model_file(place).read_bytes())
+        seen.append((told, model, header, values.dtype, values.shape, files))
     assert seen[0] == seen[1]

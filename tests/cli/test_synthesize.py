@@ -187,7 +187,7 @@ def test_persons_of_the_schema_are_protected_unless_a_record_is_asked_for(tmp_pa
 
 
 def test_the_ledger_is_charged_before_and_refuses_beyond_its_limit(table, schema, tmp_path, capsys):
-    book = tmp_path / "ledger.json"
+    book = tmp_path / "ledger.db"
     Ledger(1.2, 1e-5, unit="record", neighbours="add-remove").save(book)
     given = [table, "--schema", schema, "--epsilon", 1, "--out", tmp_path / "m.csv", "--ledger", book]
     assert run(*given, "--quiet") == 0
@@ -262,7 +262,7 @@ def test_a_mock_of_rows_takes_a_tiny_epsilon_and_says_what_it_is_for(table, sche
 
 
 def test_a_paid_look_is_close_to_a_free_one_and_charged(table, schema, tmp_path, capsys):
-    book, test = tmp_path / "ledger.json", write(tmp_path / "test.csv", people(3000, 1))
+    book, test = tmp_path / "ledger.db", write(tmp_path / "test.csv", people(3000, 1))
     Ledger(unit="record", neighbours="add-remove").save(book)
     given = [table, "--schema", schema, "--epsilon", 2, "--out", tmp_path / "m.csv", "--json"]
     look = ["--evaluate", test, "--evaluate-epsilon", 0.5, "--ledger", book]
@@ -301,7 +301,7 @@ def test_a_look_that_noise_hides_says_so_whatever_the_rows_are(table, schema, tm
 
 
 def test_a_look_that_cannot_work_is_refused_before_anything_is_spent(table, schema, tmp_path, capsys):
-    book, test = tmp_path / "ledger.json", write(tmp_path / "test.csv", [[1, 2]], ["age", "cost"])
+    book, test = tmp_path / "ledger.db", write(tmp_path / "test.csv", [[1, 2]], ["age", "cost"])
     Ledger(unit="record", neighbours="add-remove").save(book)
     given = [table, "--schema", schema, "--epsilon", 2, "--out", tmp_path / "m.csv", "--ledger", book]
     assert run(*given, "--evaluate-public", test) == 2

@@ -50,8 +50,8 @@ def test_ledger_prints_and_saves_its_relation(tmp_path: Path) -> None:
     ledger.spend(Event("a", "record", 1.0, neighbours="add-remove"))
     assert "per record more or less" in str(ledger)
     assert "per record replaced" in str(ledger_of(SMALL))
-    ledger.save(tmp_path / "ledger.json")
-    again = Ledger.load(tmp_path / "ledger.json")
+    ledger.save(tmp_path / "ledger.db")
+    again = Ledger.load(tmp_path / "ledger.db")
     assert (again.neighbours, again.events) == ("add-remove", ledger.events)
 
 
@@ -63,7 +63,7 @@ def test_loaded_ledger_equals_the_saved_one(tmp_path: Path) -> None:
         limit_delta=1e-5,
         how="basic",
     )
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     ledger.save(path)
     again = Ledger.load(path)
     assert again.events == ledger.events
@@ -76,11 +76,11 @@ def test_loaded_ledger_equals_the_saved_one(tmp_path: Path) -> None:
     )
     with pytest.raises(BudgetExceededError):
         again.spend(Event("too much", "record", 19.0))
-    assert names_of(tmp_path) == ["ledger.json"]
+    assert names_of(tmp_path) == ["ledger.db"]
 
 
 def test_what_is_spent_is_in_the_file_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     ledger = Ledger(limit_epsilon=1.0)
     ledger.spend(Event("before", "record", 0.1))
     ledger.save(path)
@@ -94,13 +94,13 @@ def test_what_is_spent_is_in_the_file_at_once(tmp_path: Path) -> None:
         with pytest.raises(BudgetExceededError, match=r"epsilon would be 1\.2 per record, the limit is 1"):
             charge(late, RELEASE, "too much")
     assert path.read_bytes() == before
-    assert names_of(tmp_path) == ["ledger.json"]
+    assert names_of(tmp_path) == ["ledger.db"]
 
 
 def test_a_spend_that_cannot_be_written_is_not_entered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     ledger = ledger_of(SMALL)
     ledger.save(path)
     before = path.read_bytes()
@@ -114,11 +114,11 @@ def test_a_spend_that_cannot_be_written_is_not_entered(
     assert (ledger.events, path.read_bytes()) == ((SMALL,), before)
     with pytest.raises(OSError, match="no space left to make"):
         ledger.save(tmp_path / "other.json")
-    assert names_of(tmp_path) == ["ledger.json"]
+    assert names_of(tmp_path) == ["ledger.db"]
 
 
 def test_a_path_without_a_ledger_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     for attempt in (
         lambda: charge(path, RELEASE, "release"),
         lambda: Ledger.load(path),
@@ -134,7 +134,7 @@ def test_a_path_without_a_ledger_is_refused_with_what_to_do(tmp_path: Path) -> N
 
 
 def test_a_ledger_whose_file_is_gone_or_put_back_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     ledger = Ledger()
     ledger.save(path)
     older = path.read_bytes()
@@ -154,7 +154,7 @@ def test_a_ledger_whose_file_is_gone_or_put_back_is_refused(tmp_path: Path) -> N
 
 
 def test_several_ledgers_count_one_release_unless_one_of_them_cannot(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     Ledger().save(path)
     small = Ledger(limit_epsilon=0.5)
     charge((small, path, None), RELEASE, "release")
@@ -169,7 +169,7 @@ def test_several_ledgers_count_one_release_unless_one_of_them_cannot(tmp_path: P
 
 
 def test_ledgers_that_are_given_in_several_places_are_each_charged_once(tmp_path: Path) -> None:
-    path, memory = tmp_path / "ledger.json", Ledger()
+    path, memory = tmp_path / "ledger.db", Ledger()
     Ledger().save(path)
     assert all_of(None, None) is None
     assert all_of(None, memory) is memory
@@ -179,7 +179,7 @@ def test_ledgers_that_are_given_in_several_places_are_each_charged_once(tmp_path
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
 def test_a_link_to_a_ledger_is_the_same_account(tmp_path: Path) -> None:
-    path, link = tmp_path / "ledger.json", tmp_path / "link.json"
+    path, link = tmp_path / "ledger.db", tmp_path / "link.json"
     Ledger(limit_epsilon=0.5).save(path)
     link.symlink_to(path)
     charge(link, RELEASE, "through the link")
@@ -191,14 +191,14 @@ def test_a_link_to_a_ledger_is_the_same_account(tmp_path: Path) -> None:
 def test_a_relative_path_stays_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     ledger = Ledger()
-    ledger.save("ledger.json")
+    ledger.save("ledger.db")
     monkeypatch.chdir(tmp_path.parent)
     charge(ledger, RELEASE, "from elsewhere")
-    assert Ledger.load(tmp_path / "ledger.json").total() == (0.3, 0.0)
+    assert Ledger.load(tmp_path / "ledger.db").total() == (0.3, 0.0)
 
 
 def test_a_ledger_of_a_file_goes_on_in_the_file_when_sent_to_another_process(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     here = Ledger(limit_epsilon=0.5)
     here.save(path)
     there = pickle.loads(pickle.dumps(here))  # noqa: S301
@@ -208,7 +208,7 @@ def test_a_ledger_of_a_file_goes_on_in_the_file_when_sent_to_another_process(tmp
 
 
 def test_what_another_ledger_counted_is_not_overwritten(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     first = ledger_of(SMALL)
     first.save(path)
     second = Ledger.load(path)
@@ -246,11 +246,11 @@ open(sys.argv[1] + ".released", "w").write("rows")
 def test_a_process_killed_at_any_point_leaves_a_ledger_that_counts_its_releases(
     tmp_path: Path, dies_in: str, counted: float
 ) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     Ledger(limit_epsilon=0.5).save(path)
     killed = subprocess.run([sys.executable, "-c", KILLED, str(path), dies_in], check=False)
     assert killed.returncode == -9
-    assert not (tmp_path / "ledger.json.released").exists()
+    assert not (tmp_path / "ledger.db.released").exists()
     assert Ledger.load(path).total() == (counted, 0.0)
     if counted:
         with pytest.raises(BudgetExceededError):
@@ -273,7 +273,7 @@ for number in range(10):
 
 @pytest.mark.merge  # eight interpreters; threads that share a file stay in the fast tier
 def test_processes_that_share_a_ledger_lose_nothing_and_keep_the_limit(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     Ledger(limit_epsilon=7.5).save(path)
     spenders = [
         subprocess.Popen(
@@ -312,7 +312,7 @@ def test_threads_that_share_a_ledger_keep_the_limit(monkeypatch: pytest.MonkeyPa
 
 
 def test_threads_with_one_file_keep_the_limit(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.json"
+    path = tmp_path / "ledger.db"
     Ledger(limit_epsilon=1.0).save(path)
 
     def spend(number: int) -> bool:

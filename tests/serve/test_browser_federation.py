@@ -32,7 +32,7 @@ ASKED = ("--querier", "ward", "--purpose", PURPOSE)
 def running(tmp_path: Path) -> Iterator[Federation]:
     """Two sites that add noise and ask their owners before they answer; north has a limit."""
     made = make_federation(tmp_path / "f", whom=())
-    ledger = made.site("north").root / "ledger.json"
+    ledger = made.site("north").root / "ledger.db"
     limit = [sys.executable, "-m", "onefold", "ledger", "new", str(ledger), "--epsilon", "10"]
     subprocess.run(limit, check=True, capture_output=True, env=environment())
     noise = ("--epsilon", 1, "--unit", "entry", "--range", -1, 2, "--label-epsilon", 2, "--classes", 0, 1, 2)

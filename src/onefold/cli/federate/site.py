@@ -83,7 +83,7 @@ def add_site(parts: Any) -> None:
         description="Fit a model to a table and answer queries with one number per row and class, until "
         "interrupted. Before any answer, the guarantee for the rows is printed. Without DATA, the site "
         "answers with the model fitted last.",
-        epilog="Every fit with noise spends its epsilon again: fit once. ledger.json in the folder counts "
+        epilog="Every fit with noise spends its epsilon again: fit once. ledger.db in the folder counts "
         "what was spent; a second fit with noise needs --ledger. When rows change or a person is to be "
         "erased: onefold federate site update, site forget and site status.",
     )

@@ -299,7 +299,7 @@ class SiteFolder(_Folder):
         self.settings_file = root / "site.json"
         self.key = root / "node.key"  # the private key by which the server knows the site
         self.public_key = root / "node.pub"
-        self.ledger = root / "ledger.json"  # what fits with noise have spent on this site's rows
+        self.ledger = root / "ledger.db"  # what fits with noise have spent on this site's rows
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
         self.alive = self.state / "alive.json"  # sign of life of the process that runs the site
         self.paused = self.state / "paused"  # while this file is there, nobody is answered

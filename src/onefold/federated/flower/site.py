@@ -169,7 +169,7 @@ class Site:
         from the folder connects again by itself, and the server takes the new model.
 
         Every fit with a mechanism draws new noise and spends its epsilon again: fit once. The folder's
-        ``ledger.json`` counts these fits, per person if the first one promises something to persons,
+        ``ledger.db`` counts these fits, per person if the first one promises something to persons,
         otherwise per record. The first one makes it if it is not there. Make it before, with ``onefold ledger
         new``, to set a limit.
 
