@@ -45,7 +45,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.utils.estimator_checks", "hypothesis", "pyarrow")
 # Tests elsewhere that are about a module or a room; they come last.
 EXTRA = {
-    "_base/archive.py": ("test_io.py", "test_foreign_files.py"),
+    "_base/stored.py": ("test_io.py", "test_foreign_files.py"),
     "federated/rules.py": ("federated/test_server_combine.py",),
     "privacy/mechanisms/rows.py": tuple(
         f"privacy/mechanisms/test_{name}.py" for name in ("fisher", "bounded_fisher", "mechanism_data")

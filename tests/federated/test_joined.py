@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,7 @@ from onefold.federated.joined_server import JoinedFederation, RowForm, agree_on_
 from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Laplace
 from onefold.tables import Schema
+from reference.forging import forged, with_array
 
 MACHINES = FoldingClassifier(n_components=8, batch_size=50, measure="euclidean")
 
@@ -271,23 +275,45 @@ def test_model_leaves_the_federation_when_its_rows_change_and_is_saved_with_its_
     np.testing.assert_array_equal(model.joined_sums(agreed).vector, fresh.joined_sums(agreed).vector)
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "value"),
-    [
-        ("offset_numbers", 0, np.nan),
-        ("offset_numbers", 0, -1.0),
-        ("offset_numbers", 2, 1e12),
-        ("offset_numbers", 2, -1.0),
-        ("offset_weights", 0, np.inf),
-        ("offset_constants", 0, np.nan),
-    ],
-)
-def test_offset_of_impossible_numbers_is_refused(server, name: str, at: int, value: float) -> None:
-    arrays = {key: array.copy() for key, array in server.publish().to_arrays().items()}
-    assert Offset.from_arrays(arrays).weight > 0.0
-    arrays[name][at] = value
-    with pytest.raises(InvalidInputError, match="numbers that none can have"):
-        Offset.from_arrays(arrays)
+def with_number(*path: str, value: object) -> Callable[[bytes], bytes]:
+    """Change one number in the header of an offset."""
+
+    def change(header: dict[str, Any], _: object) -> None:
+        fields = header["fields"]
+        for name in path[:-1]:
+            fields = fields[name]
+        fields[path[-1]] = value
+
+    return lambda content: forged(content, change)
+
+
+def with_entry(ending: str, value: float) -> Callable[[bytes], bytes]:
+    """Change the first entry of an array of an offset."""
+    return lambda content: with_array(content, ending, lambda array: np.append(value, array[1:]))
+
+
+IMPOSSIBLE = {
+    "weight that is no number": with_number("weight", value=float("nan")),
+    "negative weight": with_number("weight", value=-1.0),
+    "more directions than columns": with_number("agreement", "n_directions", value=10**12),
+    "negative directions": with_number("agreement", "n_directions", value=-1),
+    "length zero": with_number("agreement", "longest", value=0.0),
+    "infinite length": with_number("agreement", "longest", value=float("inf")),
+    "negative radius": with_number("agreement", "radius", value=-1.0),
+    "constant that is no number": with_entry("offsets", float("nan")),
+    "infinite constant": with_entry("offsets", float("inf")),
+    "infinite weights": lambda content: with_array(content, "weights", lambda array: array * np.inf),
+    "fewer constants": lambda content: with_array(content, "offsets", lambda array: array[:3]),
+    "fewer classes": lambda content: with_array(content, "classes", lambda array: array[:3]),
+}
+
+
+@pytest.mark.parametrize("change", IMPOSSIBLE)
+def test_offset_of_impossible_numbers_is_refused(server, change: str) -> None:
+    content = server.publish().to_bytes()
+    assert Offset.from_bytes(content).weight > 0.0
+    with pytest.raises(InvalidInputError):
+        Offset.from_bytes(IMPOSSIBLE[change](content))
 
 
 def test_models_that_cannot_be_joined_are_refused(server, data) -> None:
@@ -298,9 +324,8 @@ def test_models_that_cannot_be_joined_are_refused(server, data) -> None:
     other = LocalModel(MACHINES).fit(data.X_train[:100], data.y_train[:100] + 5).join(offset)
     with pytest.raises(InvalidInputError, match="contribute anew"):
         other.answers(data.X_test[:2])
-    broken = {**offset.to_arrays(), "offset_constants": np.zeros(3)}
-    with pytest.raises(InvalidInputError, match="does not fit together"):
-        Offset.from_arrays(broken)
+    with pytest.raises(InvalidInputError, match="do not fit"):
+        replace(offset, scores=replace(offset.scores, offsets=np.zeros(3)))
 
 
 # --- units ------------------------------------------------------------------------------------------------
@@ -371,11 +396,6 @@ def test_offset_of_longer_rows_survives_its_bytes() -> None:
     again = Offset.from_bytes(offset.to_bytes())
     np.testing.assert_array_equal(again.linear(X), offset.linear(X))
     assert again.agreement.longest == 6.0
-    arrays = offset.to_arrays()
-    for wrong in (0.0, -1.0, np.nan, np.inf):
-        odd = {**arrays, "offset_numbers": np.append(arrays["offset_numbers"][:4], wrong)}
-        with pytest.raises(InvalidInputError, match="none can have"):
-            Offset.from_arrays(odd)
 
 
 # --- simulate ---------------------------------------------------------------------------------------------

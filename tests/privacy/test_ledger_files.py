@@ -13,13 +13,13 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.tiers import later
 
 from onefold._base import files
-from onefold._base.archive import archive_bytes
 from onefold.exceptions import BudgetExceededError, FileFormatError, InvalidInputError
-from onefold.privacy import Event, Guarantee, Ledger, OptimalNoise, charge
+from onefold.privacy import Event, Guarantee, Ledger, OptimalNoise, PrivateMoments, charge
 from onefold.privacy import ledger as ledger_module
 from onefold.privacy.ledger import _sealed, all_of
 
@@ -502,7 +502,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
         b"\xff\xfe\x00",
         saved[:5000],
         saved.replace(b"small", b"smart"),
-        archive_bytes("private moments", {}, {}),
+        PrivateMoments(1.0, classes=[0, 1]).fit(np.eye(2), [0, 1]).to_bytes(),
     ):
         path.write_bytes(content)
         with pytest.raises(FileFormatError):

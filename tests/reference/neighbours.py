@@ -2,8 +2,6 @@
 
 import numpy as np
 
-from onefold._base.archive import kind_of as archive_kind
-from onefold._base.archive import read_archive
 from reference.forging import opened
 
 # What a single record may hold: outside of every domain, whole, fractional, tiny, without a sign.
@@ -30,10 +28,7 @@ def in_containers(X):
 
 def outline(packed):
     """Length, names, types and shapes of everything in a file, and its texts and whole numbers."""
-    if packed.startswith(b"PK"):
-        header, arrays = read_archive(packed, str(archive_kind(packed)))
-    else:
-        header, arrays = opened(packed)
+    header, arrays = opened(packed)
     shapes = {name: (each.dtype.str, each.shape) for name, each in arrays.items()}
     return len(packed), shapes, texts(without_entropy(header))
 

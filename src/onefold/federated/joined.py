@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import Field
 
-from onefold._base.archive import archive_bytes, read_archive
-from onefold._base.arrays import AnyArray, Array, Arrays, Floats, Integers, Labels
+from onefold._base.arrays import AnyArray, Array, Floats, Integers, Labels, sizes_of
 from onefold._base.records import Content, Record, WholeArray, record
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
@@ -39,9 +39,9 @@ from onefold.models.discriminant import LinearScores
 from onefold.models.probability import softmax
 from onefold.privacy import PrivateMoments
 
-__all__ = ["Agreement", "JoinedSums", "Offset", "offset_of", "squared_with"]
+__all__ = ["Agreement", "JoinedSums", "Offset", "squared_with"]
 
-KIND, PUBLISHED = "joined sums", "joined-scores"
+KIND, PUBLISHED = "joined sums", "joined scores"
 # Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
 BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
@@ -332,8 +332,8 @@ class JoinedSums:
 # --- what is published --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Offset:
+@record
+class Offset(Record, kind=PUBLISHED):
     """What the server publishes: linear scores and the weight at which sites add them to their answers.
 
     Parameters
@@ -358,7 +358,13 @@ class Offset:
 
     agreement: Agreement
     scores: LinearScores
-    weight: float
+    weight: Annotated[float, Field(gt=0)]
+
+    def __post_init__(self) -> None:
+        n_columns = sizes_of(self.scores, weights="dC", offsets="C")["d"]
+        fits = len(self.classes) == len(self.scores.offsets) and 2 * self.agreement.n_directions < n_columns
+        if not fits or not (self.scores.offsets < math.inf).all():
+            raise InvalidInputError("the scores of an offset do not fit its classes and its lift")
 
     @property
     def classes(self) -> Labels:
@@ -440,101 +446,6 @@ class Offset:
         with np.errstate(invalid="ignore"):
             apart = np.minimum(weighed - weighed.min(axis=1, keepdims=True), FARTHEST)
         return softmax(-np.nan_to_num(apart, nan=0.0))
-
-    def to_arrays(self) -> Arrays:
-        """Return the offset as arrays, for the file of a model.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The arrays.
-        """
-        agreed = self.agreement
-        return {
-            "offset_classes": np.asarray(agreed.classes),
-            "offset_weights": self.scores.weights,
-            "offset_constants": self.scores.offsets,
-            "offset_numbers": np.array(
-                [self.weight, agreed.radius, agreed.n_directions, agreed.random_state, agreed.longest]
-            ),
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Self:
-        """Read what :meth:`to_arrays` gave.
-
-        Parameters
-        ----------
-        arrays : dict of str to ndarray
-            The arrays.
-
-        Returns
-        -------
-        Offset
-            The offset.
-        """
-        names = ("offset_classes", "offset_weights", "offset_constants", "offset_numbers")
-        if not set(names) <= set(arrays):
-            raise InvalidInputError("the offset in this file does not fit together")
-        classes, weights, constants, numbers = (arrays[name] for name in names)
-        if (
-            numbers.shape != (5,)
-            or weights.ndim != 2
-            or not all(array.dtype == np.float64 for array in (weights, constants, numbers))
-            or not classes.ndim == constants.ndim == 1
-            or not weights.shape[1] == len(classes) == len(constants)
-        ):
-            raise InvalidInputError("the offset in this file does not fit together")
-        weight, radius, directions, seed, longest = (float(number) for number in numbers)
-        if (
-            not 0.0 < weight < math.inf
-            or not 0.0 < radius < math.inf
-            or not 0.0 < longest < math.inf
-            or not (directions.is_integer() and seed.is_integer() and seed >= 0.0)
-            or not 0 <= 2 * directions < len(weights)
-            or not np.isfinite(weights).all()
-            or not (constants < math.inf).all()
-        ):
-            raise InvalidInputError("the offset in this file holds numbers that none can have")
-        agreement = Agreement(classes, radius, int(directions), int(seed), longest=longest)
-        return cls(agreement, LinearScores(weights, constants), weight)
-
-    def to_bytes(self) -> bytes:
-        """Return the offset as bytes, without pickle.
-
-        Returns
-        -------
-        bytes
-            What the server sends to the sites.
-        """
-        return archive_bytes(PUBLISHED, {}, self.to_arrays())
-
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> Self:
-        """Read what :meth:`to_bytes` wrote; nothing in it is executed.
-
-        Parameters
-        ----------
-        packed : bytes
-            What the server sent.
-
-        Returns
-        -------
-        Offset
-            The offset.
-        """
-        _, arrays = read_archive(packed, PUBLISHED)
-        try:
-            return cls.from_arrays(arrays)
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, InvalidInputError):
-                raise
-            raise InvalidInputError("the offset of the server cannot be read") from None
-
-
-def offset_of(arrays: Arrays) -> Offset | None:
-    """The offset in the file of a model, if there is one."""
-    return Offset.from_arrays(arrays) if "offset_numbers" in arrays else None
 
 
 def squared_with(distances: Array, classes: AnyArray, offset: Offset, rows: Any) -> Floats:

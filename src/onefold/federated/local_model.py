@@ -29,7 +29,7 @@ from onefold.federated._rows import (
 )
 from onefold.federated.access.log import MembershipLog
 from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
-from onefold.federated.joined import Agreement, JoinedSums, Offset, offset_of, squared_with
+from onefold.federated.joined import Agreement, JoinedSums, Offset, squared_with
 from onefold.federated.messages import (
     Answers,
     ModelParcel,
@@ -50,6 +50,7 @@ __all__ = ["Forgotten", "LocalModel"]
 
 NOISE_UNKNOWN = "this model is private: load with like=LocalModel(...) to name its noise"
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
+OFFSET = "offset"  # array of a file that holds what the server published
 LARGEST_MACHINE = 10_000
 
 
@@ -675,7 +676,8 @@ class LocalModel(BaseEstimator):
             raise InvalidInputError("the file holds no classifier")
         arrays = load_extras(path)
         model = cls._of(estimator, _schema_in(arrays, estimator), like)
-        model.offset_ = offset_of(arrays)
+        if OFFSET in arrays:
+            model.offset_ = Offset.from_bytes(arrays[OFFSET].tobytes())
         if "values" in arrays:
             rows = model._rows = replace(SiteRows.from_arrays(arrays), partition=partition_of(estimator))
             model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
@@ -745,7 +747,9 @@ class LocalModel(BaseEstimator):
 
     def _declared(self) -> Arrays:
         schema = {} if self.schema_.plain else schema_arrays(self.schema_)
-        return schema if self.offset_ is None else schema | self.offset_.to_arrays()
+        if self.offset_ is None:
+            return schema
+        return schema | {OFFSET: np.frombuffer(self.offset_.to_bytes(), dtype=np.uint8)}
 
     def _kept(self) -> SiteRows:
         self._fitted()

@@ -403,8 +403,7 @@ class _Sums:
 
     def n_bytes(self, offset: Offset) -> int:
         """Bytes of all sums, and of what is published, once to each site."""
-        published = sum(array.nbytes for array in offset.to_arrays().values())
-        return self.n_sent + self.n_sites * published
+        return self.n_sent + self.n_sites * len(offset.to_bytes())
 
     def _of(self, X: Array, y: Labels, model: LocalModel | None) -> JoinedSums:
         try:

@@ -10,11 +10,13 @@ eigendecomposition and, for a ridge of :math:`\lambda` times the mean eigenvalue
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import NDArray
 
-from onefold._base.arrays import Array, Floats, Index
+from onefold._base.arrays import Array, ArrayField, Floats, Index
 from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 
@@ -54,7 +56,7 @@ class LinearScores:
     """
 
     weights: Floats
-    offsets: Floats
+    offsets: Annotated[NDArray[np.float64], ArrayField("f", (1,), finite=False, n_bytes=8)]
     temperature: float = 1.0
 
     def of(self, rows: Array) -> Floats:

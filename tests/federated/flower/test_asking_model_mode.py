@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onefold._base.archive import read_archive
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.flower.registry import Status
+from reference.forging import opened
 from reference.site_files import model_file
 
 pytestmark = pytest.mark.nightly
@@ -76,11 +76,11 @@ def test_server_in_model_mode_answers_without_the_sites(gathered: Any, tmp_path:
 
 def rows_within(path: Path) -> np.ndarray:
     """The rows a model file holds: centred ones and their mean, in a unit."""
-    about, arrays = read_archive(path, "model")
-    stacks = [arrays[f"stacks/{name}"] for name in ("centred", "mean")]
-    (shape,) = arrays["stacks/centred.shapes"]
-    centred, mean = stacks[0].reshape(shape), stacks[1].reshape(shape[0], 1, shape[2])
-    return (centred + mean).reshape(-1, 3) * about["pool"]["unit"]
+    header, arrays = opened(path.read_bytes())
+    pool = header["fields"]["model"]["fitted"]["pool_"]
+    (hull,) = (stack["hull"] for stack in pool["stacks"])
+    centred, mean = (arrays[hull[name]["array"]] for name in ("centred", "mean"))
+    return (centred + mean[:, np.newaxis]).reshape(-1, 3) * pool["unit"]
 
 
 def test_private_model_holds_no_raw_row(gathered: Any) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.archive import read_archive, save_archive
-from onefold._base.arrays import AnyArray, Array
+from onefold._base.arrays import AnyArray, Array, Labels
+from onefold._base.records import NumberArray, Record, record
 from onefold.exceptions import (
     FederationError,
     FileFormatError,
@@ -37,7 +37,6 @@ from onefold.federated.trust import HiddenProbes, hide
 GRACE = 60.0
 # Queries of one call that wait at the server at the same time: as many as travel together, twice.
 TOGETHER = 128
-HELD_OUT = "held-out rows"
 NO_HELD_OUT = "the weighted rule needs held-out rows with known classes: give held_out (--held-out FILE)"
 
 LabelledRows = tuple[AnyArray, AnyArray]
@@ -352,10 +351,18 @@ class Combining:
             ) from None
 
 
+@record
+class KnownRows(Record, kind="held-out rows"):
+    """Rows with known classes, by which a server weighs sites."""
+
+    X: NumberArray
+    y: Labels
+
+
 def keep_held_out(folder: ServerFolder, rows: LabelledRows) -> None:
     """Write held-out rows into the server's folder, for the server's account only."""
     classes = rows[1] if rows[1].dtype != object else np.array(rows[1].tolist())
-    save_archive(folder.held_out, HELD_OUT, {}, {"X": rows[0], "y": classes})
+    KnownRows(rows[0], classes).save(folder.held_out)
 
 
 def kept_held_out(path: Path) -> LabelledRows:
@@ -363,9 +370,9 @@ def kept_held_out(path: Path) -> LabelledRows:
     if not path.is_file():
         raise InvalidInputError(NO_HELD_OUT)
     try:
-        _, found = read_archive(path, HELD_OUT)
-        return found["X"], found["y"]
-    except (FileFormatError, KeyError):
+        found = KnownRows.load(path)
+        return found.X, found.y
+    except FileFormatError:
         raise FileFormatError(f"{path}: the held-out rows cannot be read") from None
 
 
