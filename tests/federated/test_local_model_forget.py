@@ -12,11 +12,12 @@ from sklearn.base import clone
 
 from onefold import KAHM, AutoencoderClassifier, FoldingClassifier, WideKAHM
 from onefold.datasets import load, partition
-from onefold.exceptions import InvalidInputError
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.access.log import MembershipLog
 from onefold.privacy import Laplace, OptimalNoise
+from reference.forging import with_array
 from tiers import later
 
 # Stacks of small machines, machines alone, several layers, few and many features, probing, both precisions.
@@ -435,3 +436,14 @@ def test_server_lets_a_site_forget(data, tmp_path: Path) -> None:
             server.remove("b")
         with pytest.raises(InvalidInputError, match="no site"):
             server.forget(client, [0])
+
+
+def test_file_whose_rows_nobody_can_have_counted_is_refused(tmp_path) -> None:
+    X = np.random.default_rng(0).random((20, 3))
+    LocalModel(FoldingClassifier(n_components=2)).fit(X, np.arange(20) % 2).save(tmp_path / "site")
+    content = (tmp_path / "site").read_bytes()
+    for value in (np.inf, np.nan):
+        changed = with_array(content, "extras/n_ever", lambda _, value=value: np.array([value]))
+        (tmp_path / "site").write_bytes(changed)
+        with pytest.raises(FileFormatError, match="rows in this file cannot be read"):
+            LocalModel.load(tmp_path / "site")

@@ -116,7 +116,7 @@ class SiteRows:
                 arrays.get("noisy"),
                 tuple(arrays["clustered"].tolist()),
             )
-        except (KeyError, TypeError, ValueError, IndexError):
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
             raise FileFormatError("the rows in this file cannot be read") from None
         lengths = {len(rows.values), len(rows.labels), len(rows.numbers), len(rows.batches)}
         if (

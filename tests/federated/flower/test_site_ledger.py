@@ -43,7 +43,7 @@ def test_a_second_fit_with_noise_must_name_a_ledger(site, tmp_path: Path) -> Non
     site.fit(X, Y, mechanism=NOISE)
     before = profile_bytes(site.folder)
     with pytest.raises(
-        InvalidInputError, match=r"has spent epsilon 0\.5 per record replaced, delta 1e-06.*ledger\.json"
+        InvalidInputError, match=r"has spent epsilon 0\.5 per record replaced, delta 1e-06.*ledger\.db"
     ):
         site.fit(X, Y, mechanism=NOISE)
     assert profile_bytes(site.folder) == before
