@@ -183,7 +183,8 @@ def accountant(events: list[Event], delta: float, pessimistic: bool) -> float:
 
 
 @pytest.mark.parametrize(
-    "first", [pytest.param(n, marks=[pytest.mark.nightly] if n else []) for n in range(0, 200, 20)]
+    "first",
+    [pytest.param(n, marks=pytest.mark.nightly if n else pytest.mark.merge) for n in range(0, 200, 20)],
 )
 def test_totals_of_random_histories_are_sound_and_tight(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("dp_accounting")

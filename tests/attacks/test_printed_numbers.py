@@ -26,6 +26,7 @@ def _formatted(tree: ast.AST) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.merge
 def test_no_epsilon_is_rounded_to_the_nearest_number() -> None:
     nearest = {
         (path.name, expression)

@@ -74,6 +74,7 @@ EXAMPLES: list[Display] = [
 ]
 
 
+@pytest.mark.merge
 def test_pictures_are_stored_read_again_described_and_drawn() -> None:
     for display in EXAMPLES:
         again = read_display(json.loads(json.dumps(display.to_dict(), allow_nan=False)))

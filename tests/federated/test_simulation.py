@@ -22,6 +22,7 @@ def test_federation_is_the_fold_of_what_was_acknowledged(start: int) -> None:
             run(seed)
 
 
+@pytest.mark.merge
 def test_seed_replays_to_the_same_trace() -> None:
     with ready():
         first = [run(seed) for seed in (3, 4, 5)]

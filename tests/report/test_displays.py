@@ -41,6 +41,7 @@ EXAMPLES: list[Display] = [
 ]
 
 
+@pytest.mark.merge
 def test_displays_are_stored_read_again_described_and_drawn() -> None:
     pytest.importorskip("matplotlib")
     for display in EXAMPLES:

@@ -129,6 +129,7 @@ def refusing(*_: object) -> object:
     raise pa.ArrowInvalid
 
 
+@pytest.mark.merge
 def test_a_file_that_turns_odd_is_read_on_line_by_line(tmp_path: Path) -> None:
     path, n = tmp_path / "t.csv", 70_000  # several of Arrow's blocks before the odd line
     for odd, cells in (('"5", "6"', ["5", "6"]), ("5,6,", ["5", "6"]), ("'=5,6", ["=5", "6"])):
