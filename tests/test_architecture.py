@@ -142,8 +142,8 @@ LONGER_FILES = {
 # `python -m benchmarks.house` prints all of them with their goals.
 RATCHET = {
     "files": 244,
-    "lines of code": 44_854,
-    "statements": 35_369,
+    "lines of code": 44_860,
+    "statements": 35_384,
     "functions with more than ten branches": 179,
     "branches of the most complex function": 38,
     "branches of 100 functions on average": 334,

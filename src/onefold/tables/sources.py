@@ -391,62 +391,73 @@ class ParquetSource(Source):
     """A Parquet or Arrow file, or those of one folder in the order of their names, of any length."""
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
-        from pyarrow import dataset, fs
-
         super().__init__(path, private=private)
         files = sorted(filter(_is_part, path.iterdir())) if path.is_dir() else [path]
         if not files:
             raise InvalidInputError(
                 f"{path}: the folder has no .parquet file and no .arrow file (folders inside are not read)"
             )
-        self._parts = [
-            (
-                dataset.ParquetFileFormat() if file.suffix.lower() in PARQUET else dataset.IpcFileFormat()
-            ).make_fragment(str(file), fs.LocalFileSystem())
-            for file in files
-        ]
+        self._parts = files
         kinds: dict[str, str] = {}
         for part in self._parts:
             self._check_columns(part, kinds)
 
-    def _check_columns(self, part: Any, kinds: dict[str, str]) -> None:
+    def _check_columns(self, part: Path, kinds: dict[str, str]) -> None:
         """Compare the columns of a file with those of the files before it."""
         try:
-            schema = part.physical_schema
+            with pa.OSFile(str(part)) as file:
+                reader = _arrow_reader(part, file)
+                schema = getattr(reader, "schema_arrow", reader.schema)
         except (pa.ArrowException, OSError) as error:
-            raise FileFormatError(
-                f"{part.path}: not a Parquet file or one of Arrow, or a damaged one"
-            ) from error
+            raise FileFormatError(f"{part}: not a Parquet file or one of Arrow, or a damaged one") from error
         if len(set(schema.names)) != len(schema.names):
-            raise FileFormatError(f"{part.path}: two columns have the same name")
+            raise FileFormatError(f"{part}: two columns have the same name")
         self.names = self.names or tuple(schema.names)
         if odd := sorted(set(schema.names) ^ set(self.names)):
-            first = Path(self._parts[0].path).name
-            raise FileFormatError(
-                f"{part.path}: other columns than in {first}: column {odd[0]!r} is in one only"
-            )
+            first = self._parts[0].name
+            raise FileFormatError(f"{part}: other columns than in {first}: column {odd[0]!r} is in one only")
         for field in () if self.private else schema:
             kind = _kind(field.type)
             if kind and kinds.setdefault(field.name, kind) != kind:
                 raise FileFormatError(
-                    f"{part.path}: column {field.name!r} holds {kind}, {kinds[field.name]} in an earlier file"
+                    f"{part}: column {field.name!r} holds {kind}, {kinds[field.name]} in an earlier file"
                 )
 
     def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
         """Record batches of one file after the other."""
         for part in self._parts:
             try:
-                for batch in part.to_batches(columns=list(columns), batch_size=rows, use_threads=False):
-                    if len(batch):
-                        yield {name: self._plain(name, batch.column(name)) for name in columns}
+                with pa.OSFile(str(part)) as file:
+                    for batch in _arrow_batches(_arrow_reader(part, file), list(columns), rows):
+                        if len(batch):
+                            yield {name: self._plain(name, batch.column(name)) for name in columns}
             except (pa.ArrowException, OSError) as error:
-                raise FileFormatError(f"{part.path}: a damaged file") from error
+                raise FileFormatError(f"{part}: a damaged file") from error
 
     def _plain(self, name: str, column: pa.Array) -> Any:
         try:
             return column if is_texts(column) else plain_column(column)
         except InvalidInputError:
             raise InvalidInputError(f"{self.path}: column {name!r} holds neither numbers nor texts") from None
+
+
+def _arrow_reader(part: Path, file: Any) -> Any:
+    """Reads by this thread alone: one of Arrow's would go on reading a file that is refused."""
+    from pyarrow import ipc, parquet
+
+    if part.suffix.lower() in PARQUET:
+        return parquet.ParquetFile(file, pre_buffer=False)
+    return ipc.open_file(file, options=ipc.IpcReadOptions(use_threads=False))
+
+
+def _arrow_batches(reader: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    if hasattr(reader, "iter_batches"):
+        yield from reader.iter_batches(rows, columns=columns, use_threads=False)
+        return
+    for number in range(reader.num_record_batches):
+        batch = reader.get_batch(number).select(columns)
+        batch.validate(full=True)  # its lengths and offsets are only claims
+        yield from (batch.slice(start, rows) for start in range(0, len(batch), rows))
 
 
 def _kind(type_: Any) -> str:
