@@ -8,8 +8,8 @@ INTERPRETER = $(shell $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/nu
 	PYENV_VERSION=$$(pyenv whence $(PYTHON) 2>/dev/null | tail -n 1) $(PYTHON) -c 'import sys; print(sys.executable)' 2>/dev/null)
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 LINTED := $(wildcard src tests benchmarks experiments requirements deploy docs/*.py)
-# Tests of one file stay together: they share what it sets up.
-WORKERS := --numprocesses auto --dist loadfile
+# Tests of one file stay together: they share what it sets up. A worker that crashes ends the run.
+WORKERS := --numprocesses auto --dist loadfile --max-worker-restart 0
 # Tests run in a random order. It follows from the commit, so that a failure belongs to a change; ORDER=7 is another.
 ORDER ?= $(shell printf '%d' 0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1))
 PYTEST := $(BIN)/python -m pytest --randomly-seed=$(ORDER)
@@ -43,7 +43,7 @@ test: $(VENV)/.all-ready ## the fast tests: everything but what is marked merge 
 # with such tests are read. Exact tests have their turn under each kernel.
 MERGED = $(shell grep -rlE 'mark\.merge|import.*later' tests --include='test_*.py')
 merge: $(VENV)/.all-ready ## what a change must pass besides: tests marked merge, exact tests under two kernels, a fixed search of files
-	$(PYTEST) --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile -m "merge and not nightly and not exact" $(ARGS) $(MERGED)
+	$(PYTEST) --numprocesses $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist loadfile --max-worker-restart 0 -m "merge and not nightly and not exact" $(ARGS) $(MERGED)
 	$(MAKE) exact
 	$(MAKE) fuzz RUNS=300
 

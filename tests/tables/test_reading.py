@@ -124,6 +124,18 @@ def test_utf8_letters_at_the_edge_of_a_chunk_are_no_other_encoding(
         assert plain(path)["a"] == ["öäü€"] * 20
 
 
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_chunks_end_behind_rows_wherever_they_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr("onefold.tables.sources.CHUNK_CHARACTERS", size)
+    monkeypatch.setattr("onefold.tables.sources.SAMPLE_CHARACTERS", 1)
+    cells = ["x", "two\nlines", 'five" pipe', "a\n\nb,c\n", 'closed"', '"\n"', *map(str, range(20))] * 3
+    written = ["x", '"two\nlines"', 'five" pipe', '"a\n\nb,c\n"', 'closed"', '"""\n"""', *cells[6:26]] * 3
+    path = write(tmp_path / "t.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in written))
+    assert plain(path) == {"a": [cell.strip() for cell in cells], "b": ["1"] * len(cells)}
+
+
 def test_gzip_is_read_and_damage_is_refused(tmp_path: Path) -> None:
     packed = gzip.compress("\n".join(LINES).format(d=",").encode())
     assert plain(write(tmp_path / "t.csv.gz", packed)) == EXPECTED

@@ -14,9 +14,8 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Collection, Iterator, Sequence
-from itertools import chain, islice, pairwise
+from itertools import chain, islice
 from pathlib import Path
-from types import SimpleNamespace
 from typing import IO, Any
 
 import numpy as np
@@ -50,6 +49,7 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 DELIMITERS = ",;\t|"
 SAMPLE_LINES, SAMPLE_CHARACTERS = 50, 1 << 18
 CHUNK_CHARACTERS = 1 << 20  # that Arrow is handed at once
+MOST_LINES_OF_A_CELL = 100  # that are read to end a chunk behind it
 BEFORE_QUOTE = re.compile('(^|[^ ]) +"')
 END = "\0"  # in no file, since NUL is refused: read inside a cell, it tells that a quote has no end
 
@@ -128,10 +128,9 @@ class CsvSource(Source):
         """Some columns of all rows; an error of Arrow says that a line is not as Arrow reads it."""
         from pyarrow import csv as arrow_csv
 
-        chunks, kinds = self._chunks(), dict.fromkeys(map(str, range(self._width)), pa.string())
-        behind = list(kinds)[len(self.names) :]
-        reader = arrow_csv.open_csv(
-            pa.PythonFile(SimpleNamespace(read=lambda _: next(chunks, b""), closed=False), "r"),
+        kinds = dict.fromkeys(map(str, range(self._width)), pa.string())
+        chosen = [*map(str, places), *list(kinds)[len(self.names) :]]
+        options = (
             arrow_csv.ReadOptions(use_threads=False, block_size=4 * MOST_BYTES, column_names=list(kinds)),
             arrow_csv.ParseOptions(
                 delimiter=self.delimiter,
@@ -141,32 +140,35 @@ class CsvSource(Source):
                     "error" if row.actual_columns > 1 or row.text.strip() else "skip"
                 ),
             ),
-            arrow_csv.ConvertOptions(
-                check_utf8=False, column_types=kinds, include_columns=[*map(str, places), *behind]
-            ),
+            arrow_csv.ConvertOptions(check_utf8=False, column_types=kinds, include_columns=chosen),
         )
-        for batch, following in pairwise(chain(filter(len, reader), [None])):
-            n_rows = len(batch) - (following is None)
-            if following is None and {END}.union(*(column[n_rows:].to_pylist() for column in batch)) != {END}:
-                raise pa.ArrowInvalid("a quote has no end")
-            columns = [stripped(column[:n_rows]) for column in batch.columns]
+        for chunk in self._chunks():
+            # Arrow's own memory: its threads then never ask for the interpreter, also after an error.
+            (memory := pa.BufferOutputStream()).write(chunk)
+            cells = arrow_csv.read_csv(pa.BufferReader(memory.getvalue()), *options).combine_chunks()
+            if {END}.union(*(column[-1:].to_pylist() for column in cells.columns)) != {END}:
+                raise pa.ArrowInvalid("a quote has no end, or not in this chunk")
+            columns = [stripped(column.chunk(0)[:-1]) for column in cells.columns]
             if any(pc.any(pc.not_equal(column, "")).as_py() for column in columns[len(places) :]):
                 raise pa.ArrowInvalid("cells behind those of the last column")
             kept = list(map(without_guards, columns[: len(places)]))
-            yield pa.RecordBatch.from_arrays(kept, list(map(str, places)))
+            yield pa.RecordBatch.from_arrays(kept, chosen[: len(kept)])
 
     def _chunks(self) -> Iterator[bytes]:
         """Whole lines in UTF-8, and behind them a row that is no row where a quote has no end."""
         marks = {"", "\n", "\r", self.delimiter}
+        end = f"\n{(self.delimiter or ',').join([END] * self._width)}\n"
         text = "".join(self._start)
         while text := text + self._file.read(CHUNK_CHARACTERS):
-            text += self._file.readline(MOST_BYTES)
+            for _ in range(MOST_LINES_OF_A_CELL):
+                text += self._file.readline(MOST_BYTES)
+                if text.count('"') % 2 == 0:
+                    break
             blanks = ' "' in text and not marks.isdisjoint(BEFORE_QUOTE.findall(text))
-            if blanks or len(text) > MOST_BYTES // 2:  # no row of two chunks is longer than one may be
+            if blanks or len(text) > MOST_BYTES // 2:  # no row is longer than one may be
                 raise pa.ArrowInvalid("blanks before a quote, or a long line")
-            yield (text.replace(END, "\ufffd") if self.private else text).encode()
+            yield ((text.replace(END, "\ufffd") if self.private else text) + end).encode()
             text = ""
-        yield f"\n{(self.delimiter or ',').join([END] * self._width)}\n".encode()
 
     # --- line by line --------------------------------------------------------------------------------------
 
@@ -392,12 +394,11 @@ class ParquetSource(Source):
 
     def __init__(self, path: Path, *, private: bool = False) -> None:
         super().__init__(path, private=private)
-        files = sorted(filter(_is_part, path.iterdir())) if path.is_dir() else [path]
-        if not files:
+        self._parts = sorted(filter(_is_part, path.iterdir())) if path.is_dir() else [path]
+        if not self._parts:
             raise InvalidInputError(
                 f"{path}: the folder has no .parquet file and no .arrow file (folders inside are not read)"
             )
-        self._parts = files
         kinds: dict[str, str] = {}
         for part in self._parts:
             self._check_columns(part, kinds)

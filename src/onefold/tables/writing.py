@@ -161,20 +161,16 @@ def _flat(columns: Columns) -> dict[str, AnyArray]:
 
 def _cells(values: AnyArray) -> list[Any]:
     """The cells as the CSV writer shows them, empty where a value is missing."""
-    if values.dtype.kind == "M":
-        shown: AnyArray = np.datetime_as_string(np.ma.getdata(values)).astype(object)
-    else:
-        shown = np.ma.getdata(values).astype(object)
+    data = np.ma.getdata(values)
+    shown: AnyArray = (np.datetime_as_string(data) if data.dtype.kind == "M" else data).astype(object)
     shown[missing_in(values)] = ""
-    cells: list[Any] = shown.tolist()
-    return cells
+    return list(shown.tolist())
 
 
 def _write_text(file: IO[bytes], columns: Columns, delimiter: str) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     write_rows(text, columns, delimiter)
-    text.flush()
-    text.detach()
+    text.detach()  # writes what it holds, and leaves the file open
 
 
 def _write_npz(file: IO[bytes], columns: Columns) -> None:
