@@ -70,6 +70,7 @@ def test_closed_standard_output_ends_with_code_141_without_a_message(digits, tmp
         assert process.wait() == 141
 
 
+@pytest.mark.merge
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
 def test_interruption_prints_one_line_and_ends_with_code_130(tmp_path: Path) -> None:
     # A FIFO nobody writes to keeps the command waiting at a known place: inside its own run.
