@@ -5,6 +5,7 @@ covariance that they have on random images which anyone can draw.
 """
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ def _as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     return int(height), int(width), int(channels)
 
 
+@dataclass(eq=False, repr=False)
 class GradientHistograms(Encoder):
     """Histograms of gradient directions in a grid of overlapping cells, for images.
 
@@ -107,24 +109,15 @@ class GradientHistograms(Encoder):
     (3, 128)
     """
 
-    entry_span = 1.0  # histograms are never negative
+    image_shape: ImageShape | None = None
+    _: KW_ONLY
+    n_cells: int | tuple[int, int] = 4
+    n_orientations: int = 8
+    signed: bool = True
+    margin: int = 0
+    power: float = 0.5
 
-    def __init__(
-        self,
-        image_shape: ImageShape | None = None,
-        *,
-        n_cells: int | tuple[int, int] = 4,
-        n_orientations: int = 8,
-        signed: bool = True,
-        margin: int = 0,
-        power: float = 0.5,
-    ) -> None:
-        self.image_shape = image_shape
-        self.n_cells = n_cells
-        self.n_orientations = n_orientations
-        self.signed = signed
-        self.margin = margin
-        self.power = power
+    entry_span = 1.0  # histograms are never negative
 
     def _prepare(self, n_features: int) -> int:
         check_parameters(self, HISTOGRAMS)
@@ -169,6 +162,7 @@ class GradientHistograms(Encoder):
         return np.asarray(angle * dy.dtype.type(int(self.n_orientations) / circle))
 
 
+@dataclass(eq=False, repr=False)
 class ContrastHistograms(GradientHistograms):
     """Histograms of gradient directions in each cell, in proportion to the edges in and around the cell.
 
@@ -231,26 +225,9 @@ class ContrastHistograms(GradientHistograms):
     (3, 648)
     """
 
-    def __init__(
-        self,
-        image_shape: ImageShape | None = None,
-        *,
-        n_cells: int | tuple[int, int] = 9,
-        n_orientations: int = 8,
-        signed: bool = True,
-        margin: int = 0,
-        power: float = 0.5,
-        damping: float = 0.3,
-    ) -> None:
-        super().__init__(
-            image_shape,
-            n_cells=n_cells,
-            n_orientations=n_orientations,
-            signed=signed,
-            margin=margin,
-            power=power,
-        )
-        self.damping = damping
+    _: KW_ONLY
+    n_cells: int | tuple[int, int] = 9
+    damping: float = 0.3
 
     def _prepare(self, n_features: int) -> int:
         check_parameter("damping", self.damping, Number(above=0))
@@ -270,6 +247,7 @@ class ContrastHistograms(GradientHistograms):
         return np.asarray(found / divisors)
 
 
+@dataclass(eq=False, repr=False)
 class WhitenedHistograms(GradientHistograms):
     """Histograms of gradient directions, whitened as histograms of random images would be.
 
@@ -337,30 +315,12 @@ class WhitenedHistograms(GradientHistograms):
     (3, 288)
     """
 
-    entry_span = 2.0  # whitened values can be negative
+    _: KW_ONLY
+    n_cells: int | tuple[int, int] = 6
+    ridge: float = 1.0
+    random_state: int = 0
 
-    def __init__(
-        self,
-        image_shape: ImageShape | None = None,
-        *,
-        n_cells: int | tuple[int, int] = 6,
-        n_orientations: int = 8,
-        signed: bool = True,
-        margin: int = 0,
-        power: float = 0.5,
-        ridge: float = 1.0,
-        random_state: int = 0,
-    ) -> None:
-        super().__init__(
-            image_shape,
-            n_cells=n_cells,
-            n_orientations=n_orientations,
-            signed=signed,
-            margin=margin,
-            power=power,
-        )
-        self.ridge = ridge
-        self.random_state = random_state
+    entry_span = 2.0  # whitened values can be negative
 
     def _prepare(self, n_features: int) -> int:
         size = super()._prepare(n_features)
@@ -462,6 +422,7 @@ def _windows(size: int, count: int, margin: int) -> Array:
     return np.maximum(1.0 - np.abs(np.arange(size) - centres[:, None]) * count / length, 0.0)
 
 
+@dataclass(eq=False, repr=False)
 class LowFrequencyDCT(Encoder):
     """The lowest coefficients of the two-dimensional discrete cosine transform (type II, orthonormal).
 
@@ -500,12 +461,10 @@ class LowFrequencyDCT(Encoder):
     (3, 100)
     """
 
-    def __init__(
-        self, image_shape: ImageShape | None = None, n_coefficients: int = 64, *, constant: bool = True
-    ) -> None:
-        self.image_shape = image_shape
-        self.n_coefficients = n_coefficients
-        self.constant = constant
+    image_shape: ImageShape | None = None
+    n_coefficients: int = 64
+    _: KW_ONLY
+    constant: bool = True
 
     def _prepare(self, n_features: int) -> int:
         check_parameters(self, COSINES)

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -670,6 +670,7 @@ class _MapEncoder(Encoder):
         return Path(cell) if folder is None else image_below(Path(folder), str(cell))
 
 
+@dataclass(eq=False, repr=False)
 class OnnxEncoder(_MapEncoder):
     """A model in an ONNX file as an encoder of texts, images or rows of numbers.
 
@@ -735,30 +736,17 @@ class OnnxEncoder(_MapEncoder):
     False
     """
 
-    def __init__(
-        self,
-        path: AnyPath,
-        *,
-        tokenizer: AnyPath | None = None,
-        kind: Literal["text", "image", "rows"] | None = None,
-        pooling: Literal["mean", "cls"] = "mean",
-        output: str = "",
-        max_tokens: int = 256,
-        size: tuple[int, int] | None = None,
-        mean: tuple[float, ...] = (0.0,),
-        std: tuple[float, ...] = (1.0,),
-        folder: AnyPath | None = None,
-    ) -> None:
-        self.path = path
-        self.tokenizer = tokenizer
-        self.kind = kind
-        self.pooling = pooling
-        self.output = output
-        self.max_tokens = max_tokens
-        self.size = size
-        self.mean = mean
-        self.std = std
-        self.folder = folder
+    path: AnyPath
+    _: KW_ONLY
+    tokenizer: AnyPath | None = None
+    kind: Literal["text", "image", "rows"] | None = None
+    pooling: Literal["mean", "cls"] = "mean"
+    output: str = ""
+    max_tokens: int = 256
+    size: tuple[int, int] | None = None
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    folder: AnyPath | None = None
 
     def _new_map(self) -> OnnxMap:
         files = files_at(self.path, self.tokenizer)
@@ -769,6 +757,7 @@ class OnnxEncoder(_MapEncoder):
         return OnnxMap(files, settings)
 
 
+@dataclass(eq=False, repr=False)
 class SentenceEncoder(_MapEncoder):
     """A sentence encoder in a local folder: a transformer in ONNX, a tokenizer, and how tokens are pooled.
 
@@ -813,9 +802,9 @@ class SentenceEncoder(_MapEncoder):
     SentenceEncoder(folder='models/minilm')
     """
 
-    def __init__(self, folder: AnyPath, *, max_tokens: int | None = None) -> None:
-        self.folder = folder
-        self.max_tokens = max_tokens
+    folder: AnyPath
+    _: KW_ONLY
+    max_tokens: int | None = None
 
     def _new_map(self) -> OnnxMap:
         if not Path(self.folder).is_dir():

@@ -1,6 +1,7 @@
 """Random projections: a fixed random layer, and a lift that keeps the row itself."""
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -32,6 +33,7 @@ TABLE_DIGITS = 20
 UNIFORM_PARTS, UNIFORM_DIGITS = 12, 16
 
 
+@dataclass(eq=False, repr=False)
 class RandomFeatures(Encoder):
     """A fixed random layer: random projections of a row, or positive parts or cosines of them.
 
@@ -78,18 +80,11 @@ class RandomFeatures(Encoder):
     (3, 50)
     """
 
-    def __init__(
-        self,
-        n_outputs: int = 128,
-        kind: Literal["relu", "fourier", "projection"] = "relu",
-        *,
-        bandwidth: float = 0.5,
-        random_state: int = 0,
-    ) -> None:
-        self.n_outputs = n_outputs
-        self.kind = kind
-        self.bandwidth = bandwidth
-        self.random_state = random_state
+    n_outputs: int = 128
+    kind: Literal["relu", "fourier", "projection"] = "relu"
+    _: KW_ONLY
+    bandwidth: float = 0.5
+    random_state: int = 0
 
     def _prepare(self, n_features: int) -> int:
         check_parameters(self, CONSTRAINTS)
@@ -108,6 +103,7 @@ class RandomFeatures(Encoder):
         return np.asarray(projected)
 
 
+@dataclass(eq=False, repr=False)
 class FourierLift(Encoder):
     r"""The row itself beside cosines and sines of random projections: a linear model of it is a kernel one.
 
@@ -157,10 +153,10 @@ class FourierLift(Encoder):
     (3, 120)
     """
 
-    def __init__(self, n_directions: int = 512, *, radius: float = 1.0, random_state: int = 0) -> None:
-        self.n_directions = n_directions
-        self.radius = radius
-        self.random_state = random_state
+    n_directions: int = 512
+    _: KW_ONLY
+    radius: float = 1.0
+    random_state: int = 0
 
     def _prepare(self, n_features: int) -> int:
         check_parameters(self, LIFT)

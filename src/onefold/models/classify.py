@@ -3,7 +3,7 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, NotRequired, Self, cast
 
 import numpy as np
@@ -533,6 +533,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
 ENCODED = WideKAHM(n_layers=1, scale="auto")
 
 
+@dataclass(eq=False, repr=False)
 class AutoencoderClassifier(ClassModels):
     """Classifier with one autoencoder per class: the class whose autoencoder moves a row least is predicted.
 
@@ -613,29 +614,19 @@ class AutoencoderClassifier(ClassModels):
     True
     """
 
+    estimator: Autoencoder | None = None
+    measure: str = "euclidean"
+    _: KW_ONLY
+    schema: Any = None
+    head: str | None = "auto"
+    preparation: Any = "auto"
+    tune: str | None = None
+    n_jobs: int | None = None
+
     constraints: ClassVar[dict[str, Entry]] = {
         "estimator": (None, Instance(Autoencoder, "one of onefold's autoencoders, such as WideKAHM()")),
         "tune": (None, "auto"),
     }
-
-    def __init__(
-        self,
-        estimator: Autoencoder | None = None,
-        measure: str = "euclidean",
-        *,
-        schema: Schema | None = None,
-        head: str | None = "auto",
-        preparation: Any = "auto",
-        tune: str | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.measure = measure
-        self.schema = schema
-        self.head = head
-        self.preparation = preparation
-        self.tune = tune
-        self.n_jobs = n_jobs
 
     @property
     def family(self) -> Autoencoder:
@@ -655,8 +646,6 @@ class AutoencoderClassifier(ClassModels):
     def _prepares(self) -> bool:
         return self.estimator is None and self._schema.plain
 
-    tuned_: dict[str, Any]
-
     def _kept(self) -> dict[str, Any]:
         """Types of what is kept."""
         return super()._kept() | {"tuned_": NotRequired[dict[str, bool | int | float | str | None]]}
@@ -670,7 +659,7 @@ class AutoencoderClassifier(ClassModels):
             return found
         prepared = samples if found.preparation is None else found.preparation.apply(samples)
         size, lam, accuracy = tuned(prepared, codes, self.n_jobs)
-        self.tuned_ = {
+        self.tuned_: dict[str, Any] = {
             "standardised": found.preparation is not None,
             "batch_size": size,
             "regularisation": lam,
@@ -694,6 +683,7 @@ class AutoencoderClassifier(ClassModels):
         return self.family.n_probe
 
 
+@dataclass(eq=False, repr=False)
 class FoldingClassifier(ClassModels):
     """Space-folding classifier: one-layer machines on small batches of consecutive rows.
 
@@ -771,30 +761,18 @@ class FoldingClassifier(ClassModels):
     True
     """
 
-    constraints: ClassVar[dict[str, Entry]] = {"batch_size": (Whole(1), "auto")}
+    n_components: int = 20
+    batch_size: int | str = "auto"
+    measure: str = "rms"
+    _: KW_ONLY
+    scale: ScaleOption = None
+    regularisation: str | float = "auto"
+    schema: Any = None
+    head: str | None = "auto"
+    preparation: Any = "auto"
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        batch_size: int | str = "auto",
-        measure: str = "rms",
-        *,
-        scale: ScaleOption = None,
-        regularisation: str | float = "auto",
-        schema: Schema | None = None,
-        head: str | None = "auto",
-        preparation: Any = "auto",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.batch_size = batch_size
-        self.measure = measure
-        self.scale = scale
-        self.regularisation = regularisation
-        self.schema = schema
-        self.head = head
-        self.preparation = preparation
-        self.n_jobs = n_jobs
+    constraints: ClassVar[dict[str, Entry]] = {"batch_size": (Whole(1), "auto")}
 
     @property
     def _prepares(self) -> bool:

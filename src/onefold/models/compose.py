@@ -7,7 +7,7 @@ and folding measures of a pool of machines, deep machines of several layers, and
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NotRequired, Self, cast
 
@@ -387,11 +387,16 @@ class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
 # --- deep and wide -------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class LayeredAutoencoder(Autoencoder):
     """Machines are layers over the hull of their samples; one branch unless a subclass says otherwise."""
 
-    n_components: int
-    n_layers: int = 1
+    n_components: int = 20
+    _: KW_ONLY
+    scale: ScaleOption = None
+    random_state: Any = None
+
+    n_layers = 1
     constraints: ClassVar[dict[str, Entry]] = {"n_components": Whole(1), "n_layers": Whole(1)}
 
     def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
@@ -404,8 +409,13 @@ class LayeredAutoencoder(Autoencoder):
         return cast(LayeredStack[Any], self.pool_.stacks[0])
 
 
+@dataclass(eq=False, repr=False)
 class DeepAutoencoder(LayeredAutoencoder):
     """One machine of several layers."""
+
+    n_layers: int = 5
+    _: KW_ONLY
+    n_jobs: int | None = None
 
     @one_blas_thread()
     def layers(self, X: ArrayLike) -> list[Array]:
@@ -432,12 +442,17 @@ class DeepAutoencoder(LayeredAutoencoder):
         return int(self._machine.hull.n_encoded[0])
 
 
+@dataclass(eq=False, repr=False)
 class WideAutoencoder(LayeredAutoencoder):
     """Branches side by side, each a deep machine; the nearest of their images is taken."""
 
-    branch_size: int
-    partition: str
-    random_state: Any
+    n_layers: int = 5
+    branch_size: int = 1000
+    partition: str = "kmeans"
+    _: KW_ONLY
+    n_probe: int | None = None
+    n_jobs: int | None = None
+
     _branch_kind: ClassVar[type[DeepAutoencoder]]  # a branch as an autoencoder of its own
     constraints: ClassVar[dict[str, Entry]] = {
         "branch_size": Whole(1),

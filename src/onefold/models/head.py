@@ -162,6 +162,7 @@ class HeadSums:
         return HeadSums(self.counts + other.counts, self.sums + other.sums, self.products + other.products)
 
 
+@dataclass(eq=False, repr=False)
 class TableHead(Stored):
     """Ridge regression of the classes on similarities to landmark rows.
 
@@ -199,8 +200,7 @@ class TableHead(Stored):
     True
     """
 
-    def __init__(self, columns: EncodedColumns) -> None:
-        self.columns = columns
+    columns: EncodedColumns
 
     # --- constants: found once, before the sums ----------------------------------------------------------
 

@@ -11,7 +11,7 @@ eigenvectors give the weights.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -23,7 +23,6 @@ from onefold._base.validation import Entry, Flag, Number, Whole
 from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import FarApart, candidates, clusters, means
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, Regression, WideAutoencoder
-from onefold.models.folding import ScaleOption
 from onefold.models.hull import Hull, build_hull, centre
 from onefold.models.layers import LayeredStack, Samples
 from onefold.models.pool import Stack
@@ -558,12 +557,15 @@ def inducing_limit(n_samples: int, ratio: float, at_most: int) -> int:
     return max(1, min(math.ceil(ratio * n_samples), at_most))
 
 
+@dataclass(eq=False, repr=False)
 class _MembershipFamily(LayeredAutoencoder):
     """What both share: how a machine is fitted, saved and restored."""
 
-    inducing_ratio: float
-    max_inducing: int
-    centred: bool
+    _: KW_ONLY
+    inducing_ratio: float = 0.5
+    max_inducing: int = 500
+    centred: bool = True
+
     constraints: ClassVar[dict[str, Entry]] = CONSTRAINTS
     stack_types = MappingStack, MappingSamples
     scale_matters = False  # the regularisation is between tau and 2 tau whatever the scale
@@ -583,6 +585,7 @@ class _MembershipFamily(LayeredAutoencoder):
         return fit_again(samples, self.n_components, bool(self.centred))
 
 
+@dataclass(eq=False, repr=False)
 class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     """Conditionally deep membership-mapping autoencoder, CDMMA.
 
@@ -595,6 +598,13 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
         Dimension of the first encoding; at most N - 1 and the rank of the data are used.
     n_layers : int, default=5
         Number of layers L.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
+        the bounded folding measures.
+    random_state : ignored
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     inducing_ratio : float, default=0.5
         Largest number of inducing points per sample (001 eq. 68); smooth data needs fewer.
     max_inducing : int, default=500
@@ -602,13 +612,6 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     centred : bool, default=True
         Whether mappings model deviations from the mean of the samples. False models the samples themselves,
         exactly as the document does.
-    scale : None, "auto" or float, default=None
-        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
-        the bounded folding measures.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : ignored
-        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
@@ -652,27 +655,6 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        *,
-        inducing_ratio: float = 0.5,
-        max_inducing: int = 500,
-        centred: bool = True,
-        scale: ScaleOption = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.inducing_ratio = inducing_ratio
-        self.max_inducing = max_inducing
-        self.centred = centred
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     @property
     def _mappings(self) -> list[Mapping]:
         return [layer.mapping for layer in self._machine.layers]
@@ -688,6 +670,7 @@ class DeepMembershipAutoencoder(_MembershipFamily, DeepAutoencoder):
         return [mapping.tau for mapping in self._mappings]
 
 
+@dataclass(eq=False, repr=False)
 class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     """Wide membership-mapping autoencoder: one CDMMA per branch of the samples.
 
@@ -706,6 +689,16 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     partition : {"kmeans", "contiguous"}, default="kmeans"
         How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
         ``branch_size`` again, "contiguous" takes batches of consecutive rows.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
+        the bounded folding measures.
+    random_state : int, RandomState or None, default=None
+        Seed of the k-means that divides the samples.
+    n_probe : int or None, default=None
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     inducing_ratio : float, default=0.5
         Largest number of inducing points per sample (001 eq. 68); smooth data needs fewer.
     max_inducing : int, default=500
@@ -713,16 +706,6 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     centred : bool, default=True
         Whether mappings model deviations from the mean of the samples. False models the samples themselves,
         exactly as the document does.
-    n_probe : int or None, default=None
-        Compare a row only with this many branches, those with the nearest centres. None compares it with all
-        branches, which is exact.
-    scale : None, "auto" or float, default=None
-        Factor by which the machine multiplies the data. It hardly changes the mappings, but it does change
-        the bounded folding measures.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : int, RandomState or None, default=None
-        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
@@ -756,39 +739,13 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
 
     _branch_kind = DeepMembershipAutoencoder
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        branch_size: int = 1000,
-        partition: str = "kmeans",
-        *,
-        inducing_ratio: float = 0.5,
-        max_inducing: int = 500,
-        centred: bool = True,
-        n_probe: int | None = None,
-        scale: ScaleOption = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.branch_size = branch_size
-        self.partition = partition
-        self.inducing_ratio = inducing_ratio
-        self.max_inducing = max_inducing
-        self.centred = centred
-        self.n_probe = n_probe
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     @property
     def branches_(self) -> list[DeepMembershipAutoencoder]:
         """The fitted branches, each as a deep autoencoder of its own."""
         return self._fitted_branches()
 
 
+@dataclass(eq=False, repr=False)
 class MembershipMapping(Regression):
     """Regression by Student-t membership-mappings, any number of outputs at once.
 
@@ -842,12 +799,11 @@ class MembershipMapping(Regression):
     True
     """
 
-    constraints = CONSTRAINTS
+    inducing_ratio: float = 0.5
+    max_inducing: int = 500
+    centred: bool = True
 
-    def __init__(self, inducing_ratio: float = 0.5, max_inducing: int = 500, centred: bool = True) -> None:
-        self.inducing_ratio = inducing_ratio
-        self.max_inducing = max_inducing
-        self.centred = centred
+    constraints = CONSTRAINTS
 
     @property
     def inducing_points_(self) -> Array:

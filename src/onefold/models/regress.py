@@ -11,6 +11,7 @@ pairs (x, y) would choose rows by their output, which draws every local regressi
 """
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +47,7 @@ MOST_HELD_OUT, MOST_COMPARED = 1000, 4000  # rows on which settings are compared
 SEED = 20260118  # public: which rows are held out, and where clusters start
 
 
+@dataclass(eq=False, repr=False)
 class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Space-folding regression: local outputs of clusters, mixed by how near their machines find a row.
 
@@ -113,6 +115,14 @@ class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
+    partition: str = "auto"
+    n_clusters: int | str = "auto"
+    power: float | str = "auto"
+    n_nearest: int | str = "auto"
+    _: KW_ONLY
+    n_components: int = 20
+    n_jobs: int | None = None
+
     constraints: ClassVar[dict[str, Entry]] = {
         "partition": OneOf(("auto", *PARTITIONS)),
         "n_clusters": (Whole(1), "auto"),
@@ -120,23 +130,6 @@ class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
         "n_nearest": (Whole(1), "auto"),
         "n_components": Whole(1),
     }
-
-    def __init__(
-        self,
-        partition: str = "auto",
-        n_clusters: int | str = "auto",
-        power: float | str = "auto",
-        n_nearest: int | str = "auto",
-        *,
-        n_components: int = 20,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.partition = partition
-        self.n_clusters = n_clusters
-        self.power = power
-        self.n_nearest = n_nearest
-        self.n_components = n_components
-        self.n_jobs = n_jobs
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Compare settings on held-out rows, and fit machines and local outputs to all rows.

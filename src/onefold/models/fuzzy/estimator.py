@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -275,12 +275,15 @@ def rule_limit(n_samples: int, ratio: float, at_most: int) -> int:
     return max(1, min(math.ceil(ratio * n_samples), at_most))
 
 
+@dataclass(eq=False, repr=False)
 class _FuzzyFamily(LayeredAutoencoder):
     """What both share: how a machine is fitted, and the fuzzy set it induces."""
 
-    rule_ratio: float
-    max_rules: int
-    width: float
+    _: KW_ONLY
+    rule_ratio: float = 0.5
+    max_rules: int = 500
+    width: float = 1.0
+
     constraints: ClassVar[dict[str, Entry]] = {**RULE_LIMITS, "width": Number(above=0)}
     stack_types = FuzzyStack, None
 
@@ -312,6 +315,7 @@ class _FuzzyFamily(LayeredAutoencoder):
         return fit_stack(samples, self.n_components, self.n_layers, at_most, float(self.width), factor)
 
 
+@dataclass(eq=False, repr=False)
 class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
     """Deep fuzzy autoencoder: rules over an encoding give the samples back.
 
@@ -326,6 +330,13 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
         Dimension n of the encoding; at most the rank of the samples is used.
     n_layers : int, default=5
         Largest number of layers. Most data gets one or two.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
+        enters memberships.
+    random_state : ignored
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     rule_ratio : float, default=0.5
         Rules per sample (003 Sec. 4.1).
     max_rules : int, default=500
@@ -334,13 +345,6 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
         Width of the fuzzy sets as a part of the range of the encodings. The document uses 1: hundreds of
         rules act on every point, and consequents make sense only together. With 0.1 to 0.3 few rules act, and
         a consequent looks like a sample.
-    scale : None, "auto" or float, default=None
-        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
-        enters memberships.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : ignored
-        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
@@ -389,27 +393,6 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
     >>> bool(near > far)
     True
     """
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        *,
-        rule_ratio: float = 0.5,
-        max_rules: int = 500,
-        width: float = 1.0,
-        scale: ScaleOption = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.rule_ratio = rule_ratio
-        self.max_rules = max_rules
-        self.width = width
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @property
     def _rule_base(self) -> FuzzyStack:
@@ -485,6 +468,7 @@ class DeepFuzzyAutoencoder(_FuzzyFamily, DeepAutoencoder):
         return [layer.precision for layer in self._rule_base.layers]
 
 
+@dataclass(eq=False, repr=False)
 class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
     """Deep fuzzy autoencoders side by side, one for every branch of the samples.
 
@@ -503,6 +487,16 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
     partition : {"kmeans", "contiguous"}, default="kmeans"
         How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
         ``branch_size`` again, "contiguous" takes batches of consecutive rows.
+    scale : None, "auto" or float, default=None
+        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
+        enters memberships.
+    random_state : int, RandomState or None, default=None
+        Seed of the k-means that divides the samples.
+    n_probe : int or None, default=None
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     rule_ratio : float, default=0.5
         Rules per sample (003 Sec. 4.1).
     max_rules : int, default=500
@@ -511,16 +505,6 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
         Width of the fuzzy sets as a part of the range of the encodings. The document uses 1: hundreds of
         rules act on every point, and consequents make sense only together. With 0.1 to 0.3 few rules act, and
         a consequent looks like a sample.
-    n_probe : int or None, default=None
-        Compare a row only with this many branches, those with the nearest centres. None compares it with all
-        branches, which is exact.
-    scale : None, "auto" or float, default=None
-        Factor by which the machine multiplies the data. It decides how much the fit is smoothed, and it
-        enters memberships.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : int, RandomState or None, default=None
-        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
@@ -553,33 +537,6 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
     """
 
     _branch_kind = DeepFuzzyAutoencoder
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        branch_size: int = 1000,
-        partition: str = "kmeans",
-        *,
-        rule_ratio: float = 0.5,
-        max_rules: int = 500,
-        width: float = 1.0,
-        n_probe: int | None = None,
-        scale: ScaleOption = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.branch_size = branch_size
-        self.partition = partition
-        self.rule_ratio = rule_ratio
-        self.max_rules = max_rules
-        self.width = width
-        self.n_probe = n_probe
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @property
     def branches_(self) -> list[DeepFuzzyAutoencoder]:
@@ -615,6 +572,7 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
 SAME_ENCODING = 1e-6  # of the range of an input
 
 
+@dataclass(eq=False, repr=False)
 class DeepFuzzyModel(Regression):
     """Regression by fuzzy rules, any number of outputs at once.
 
@@ -681,27 +639,19 @@ class DeepFuzzyModel(Regression):
     True
     """
 
+    rule_ratio: float = 0.5
+    max_rules: int = 500
+    n_layers: int = 5
+    _: KW_ONLY
+    width: float | str = "auto"
+    scale: ScaleOption = "auto"
+
     constraints: ClassVar[dict[str, Entry]] = {
         **RULE_LIMITS,
         "n_layers": Whole(1),
         "width": ("auto", "narrow", Number(above=0)),
         "scale": SCALES,
     }
-
-    def __init__(
-        self,
-        rule_ratio: float = 0.5,
-        max_rules: int = 500,
-        n_layers: int = 5,
-        *,
-        width: float | str = "auto",
-        scale: ScaleOption = "auto",
-    ) -> None:
-        self.rule_ratio = rule_ratio
-        self.max_rules = max_rules
-        self.n_layers = n_layers
-        self.width = width
-        self.scale = scale
 
     def _learn(self, rows: Array, targets: Array) -> None:
         at_most = rule_limit(len(rows), self.rule_ratio, self.max_rules)

@@ -1,7 +1,8 @@
 """Kernel affine hull machines as scikit-learn estimators: one layer, deep, and wide (000 Def. 1, 3 and 5)."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, cast
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +12,6 @@ from onefold._base.arrays import Array, Floats, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
-from onefold.models.folding import ScaleOption
 from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm.core import (
     MachineStack,
@@ -28,13 +28,15 @@ from onefold.models.pool import Pool, Stack
 # Lambda where it is a number: see the notes of :class:`KAHM`.
 LAMBDA = 0.2
 REGULARISATIONS: Entry = ("auto", "documented", Number(above=0))
-Regularisation = str | float
 
 
+@dataclass(eq=False, repr=False)
 class _MachineFamily(LayeredAutoencoder):
     """What the three share: how stacks of machines are fitted, saved and restored."""
 
-    regularisation: Regularisation
+    _: KW_ONLY
+    regularisation: str | float = "auto"
+
     constraints: ClassVar[dict[str, Entry]] = {"regularisation": REGULARISATIONS}
     stack_types = MachineStack, Samples
 
@@ -101,6 +103,7 @@ class _MachineFamily(LayeredAutoencoder):
         )
 
 
+@dataclass(eq=False, repr=False)
 class KAHM(_MachineFamily):
     """Kernel affine hull machine: maps any point onto the affine hull of the samples.
 
@@ -116,11 +119,11 @@ class KAHM(_MachineFamily):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    random_state : ignored
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
     regularisation : {"auto", "documented"} or float, default="auto"
         Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
         where ``scale`` is None and "documented" where a scale is given; see the notes.
-    random_state : ignored
-        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
@@ -171,19 +174,6 @@ class KAHM(_MachineFamily):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        *,
-        scale: ScaleOption = None,
-        regularisation: Regularisation = "auto",
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.scale = scale
-        self.regularisation = regularisation
-        self.random_state = random_state
-
     @one_blas_thread()
     def membership(self, X: ArrayLike) -> Array:
         """Compute the kernel-smoothed membership h_i(Px) of each row to each sample (000 eq. 38).
@@ -220,6 +210,7 @@ class KAHM(_MachineFamily):
         return float(self.pool_.measures(samples, "euclidean").sum(dtype=np.float64))
 
 
+@dataclass(eq=False, repr=False)
 class DeepKAHM(_MachineFamily, DeepAutoencoder):
     """Conditionally deep machine: layers of decreasing dimension, the nearest of them per point.
 
@@ -236,13 +227,13 @@ class DeepKAHM(_MachineFamily, DeepAutoencoder):
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    random_state : ignored
+        One machine draws no random numbers; the parameter exists because all autoencoders have it.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     regularisation : {"auto", "documented"} or float, default="auto"
         Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
         where ``scale`` is None and "documented" where a scale is given, see :class:`KAHM`.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : ignored
-        One machine draws no random numbers; the parameter exists because all autoencoders have it.
 
     Attributes
     ----------
@@ -276,29 +267,13 @@ class DeepKAHM(_MachineFamily, DeepAutoencoder):
     3
     """
 
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        *,
-        scale: ScaleOption = None,
-        regularisation: Regularisation = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.scale = scale
-        self.regularisation = regularisation
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-
     @property
     def lambdas_(self) -> list[float]:
         """The regularisation of each layer: that asked for, or the fixed points at ``scale_``."""
         return [float(layer.lambdas[0, 0]) for layer in self._machine.layers]
 
 
+@dataclass(eq=False, repr=False)
 class WideKAHM(_MachineFamily, WideAutoencoder):
     """Wide machine: the samples are divided into branches, each modelled by a deep machine.
 
@@ -317,20 +292,20 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
     partition : {"kmeans", "contiguous"}, default="kmeans"
         How samples are divided: "kmeans" makes clusters and divides a cluster of more than twice
         ``branch_size`` again, "contiguous" takes batches of consecutive rows.
-    n_probe : int or None, default=None
-        Compare a row only with this many branches, those with the nearest centres. None compares it with all
-        branches, which is exact.
     scale : None, "auto" or float, default=None
         Factor by which the machine multiplies the data; images and distances stay in the units of ``X``.
         "auto" brings the mean square of the entries to 0.1, where the regularisation neither vanishes nor
         dominates.
+    random_state : int, RandomState or None, default=None
+        Seed of the k-means that divides the samples.
+    n_probe : int or None, default=None
+        Compare a row only with this many branches, those with the nearest centres. None compares it with all
+        branches, which is exact.
+    n_jobs : int or None, default=None
+        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
     regularisation : {"auto", "documented"} or float, default="auto"
         Lambda of the kernel ridge regression. "documented" is the fixed point of 000 eq. 40; "auto" is 0.2
         where ``scale`` is None and "documented" where a scale is given, see :class:`KAHM`.
-    n_jobs : int or None, default=None
-        Worker threads; None uses as many as BLAS may use. Results do not depend on it.
-    random_state : int, RandomState or None, default=None
-        Seed of the k-means that divides the samples.
 
     Attributes
     ----------
@@ -363,29 +338,6 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
     """
 
     _branch_kind = DeepKAHM
-
-    def __init__(
-        self,
-        n_components: int = 20,
-        n_layers: int = 5,
-        branch_size: int = 1000,
-        partition: str = "kmeans",
-        *,
-        n_probe: int | None = None,
-        scale: ScaleOption = None,
-        regularisation: Regularisation = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_layers = n_layers
-        self.branch_size = branch_size
-        self.partition = partition
-        self.n_probe = n_probe
-        self.scale = scale
-        self.regularisation = regularisation
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @property
     def branches_(self) -> list[DeepKAHM]:
