@@ -30,7 +30,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from onefold._base.arrays import Array, Floats, Index, Integers, Mask, sizes_of
-from onefold._base.lapack import cholesky, product, symmetric_product, triangular_solve
+from onefold._base.linalg import cholesky, product, symmetric_product, triangular_solve
 from onefold._base.stored import Stored
 from onefold.exceptions import InvalidInputError
 from onefold.models.probability import performance, softmax

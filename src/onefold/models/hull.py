@@ -13,7 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Index, sizes_of
-from onefold._base.lapack import cholesky, symmetric_product
+from onefold._base.linalg import cholesky, leading_eigenvectors, symmetric_product
 from onefold.exceptions import InvalidInputError
 
 # Machines up to this size are handled many at once through eigenvalues, larger ones by Cholesky, one by one.
@@ -203,24 +203,11 @@ def _principal_axes(points: Array, n_axes: int) -> tuple[Array, Array]:
         return axes, variances
     if n_hulls == 1 and n_axes < n_coordinates:
         one = symmetric_product(points[0], transposed=True).astype(np.float64, copy=False) / (n_samples - 1)
-        values, vectors = _leading(one, n_axes)
-        return vectors[None, :, ::-1], values[None, ::-1]
+        values, vectors = leading_eigenvectors(one, n_axes)
+        return vectors[None], values[None]
     covariance = (points.transpose(0, 2, 1) @ points).astype(np.float64) / (n_samples - 1)
     values, vectors = np.linalg.eigh(covariance)
     return vectors[:, :, ::-1][:, :, :n_axes], values[:, ::-1][:, :n_axes]
-
-
-def _leading(matrix: Array, n_axes: int) -> tuple[Array, Array]:
-    """The largest eigenvalues of one symmetric matrix, ascending, and their eigenvectors."""
-    size = len(matrix)
-    try:
-        found = scipy.linalg.eigh(matrix, subset_by_index=(size - n_axes, size - 1), check_finite=False)
-    except np.linalg.LinAlgError:
-        # LAPACK's quick way gives up at times where many eigenvalues are equal, as of categories with equally
-        # many rows; the slower one finds all of them.
-        found = scipy.linalg.eigh(matrix, check_finite=False, driver="evd")
-    values, vectors = found
-    return values[-n_axes:], vectors[:, -n_axes:]
 
 
 def _spectral_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Array, Array]:
@@ -252,8 +239,8 @@ def _cholesky_coordinates(centred: Array, n_axes: int) -> tuple[Array, Array, Ar
     n_samples = centred.shape[1]
     exact = centred[0].astype(np.float64, copy=False)
     gram = symmetric_product(exact)
-    values, vectors = _leading(gram, n_axes)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    values, vectors = leading_eigenvectors(gram, n_axes)
+    values = np.maximum(values, 0.0)
     dtype = centred.dtype
     if not values[0] > 0.0:  # all samples are equal: the hull is a point
         nothing = np.zeros((1, n_samples, n_samples), dtype=dtype)

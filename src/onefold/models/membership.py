@@ -18,7 +18,7 @@ import numpy as np
 import scipy.linalg
 
 from onefold._base.arrays import Array, Index, Mask, sizes_of
-from onefold._base.lapack import cholesky, eigenvectors, product, symmetric_product, triangular_solve
+from onefold._base.linalg import cholesky, product, symmetric_product, triangular_solve
 from onefold._base.validation import Entry, Flag, Number, Whole
 from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import FarApart, candidates, clusters, means
@@ -215,8 +215,7 @@ def _features(inputs: Inputs, x: Array, clusters: Index | None = None) -> _Featu
 
 def _spectrum(seen_by: _Features, targets: Array) -> _Spectrum:
     features = seen_by.features
-    vectors = symmetric_product(features.T, transposed=True)
-    values = eigenvectors(vectors)  # in place
+    values, vectors = np.linalg.eigh(symmetric_product(features.T, transposed=True))
     along = product(vectors.T, product(features, targets))
     in_kernels = scipy.linalg.solve_triangular(
         seen_by.factor, vectors, lower=True, trans=1, check_finite=False

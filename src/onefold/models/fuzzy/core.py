@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import digamma, gammaln
 
 from onefold._base.arrays import Array, sizes_of
-from onefold._base.lapack import eigenvectors, leading_eigenvectors, product, symmetric_product
+from onefold._base.linalg import leading_eigenvectors, product, symmetric_product
 from onefold.exceptions import InvalidInputError
 from onefold.models.clusters import candidates, centroids, far_apart
 from onefold.models.folding import Folding
@@ -50,8 +50,7 @@ class Posterior:
         There may be more outputs than these targets, all zero.
         """
         n_outputs = targets.shape[1] if n_outputs is None else n_outputs
-        vectors = symmetric_product(shares, transposed=True)
-        values = eigenvectors(vectors)  # in place
+        values, vectors = np.linalg.eigh(symmetric_product(shares, transposed=True))
         rotated = product(vectors.T, product(shares.T, targets))
         seen = squared(factor)
         energies = seen * np.einsum("mp,mp->m", rotated, rotated)

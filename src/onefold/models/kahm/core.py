@@ -24,7 +24,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist
 
 from onefold._base.arrays import Array, Floats, Index, Mask, sizes_of
-from onefold._base.lapack import cholesky, cholesky_solve
+from onefold._base.linalg import cholesky, cholesky_solve
 from onefold.exceptions import InvalidInputError
 from onefold.models.few import gather
 from onefold.models.hull import LARGEST_STACKED, Hull, build_hull, centre
