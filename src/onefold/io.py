@@ -19,8 +19,8 @@ from onefold import models
 from onefold._base.arrays import AnyArray, Arrays
 from onefold._base.confined import MEGABYTES, SECONDS, try_confined
 from onefold._base.files import read_saved, write_whole
-from onefold._base.records import kind_of
-from onefold._base.stored import CLASSES, Stored, contents_of
+from onefold._base.records import kind_of, pack
+from onefold._base.stored import CLASSES, Contents, Stored, contents_of
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.head import TableHead
 from onefold.privacy import Guarantee, PrivateMoments
@@ -176,7 +176,7 @@ def to_bytes(model: Any, extras: Mapping[str, AnyArray] | None = None, *, compac
         raise InvalidInputError(
             f"cannot save a {type(model).__name__}: not one of {', '.join(sorted(CLASSES))}"
         )
-    return model.to_bytes(compact=compact, extras=extras)
+    return pack(model.kind, model.version, Contents.of(model, extras), compact=compact)
 
 
 def load(path: str | os.PathLike[str]) -> Any:

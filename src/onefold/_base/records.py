@@ -85,13 +85,13 @@ class _BytesField:
         return core_schema.with_info_plain_validator_function(self._checked)
 
     def _checked(self, value: Any, info: ValidationInfo) -> bytes:
-        content = stored_bytes(value, info)
+        content = named_content(value, info)
         if not isinstance(content, bytes):
             raise InvalidInputError("must be bytes")
         return content
 
 
-def stored_bytes(value: Any, info: ValidationInfo) -> Any:
+def named_content(value: Any, info: ValidationInfo) -> Any:
     """The bytes that a header names, where the record is read; in Python the value itself."""
     named = getattr(info.context, "named", ())
     if info.mode == "json" and isinstance(value, dict) and value.get(ARRAY_KEY) in named:
@@ -144,15 +144,29 @@ class Record:
         if version is not None:
             cls.version = version
 
-    def to_bytes(self) -> bytes:
-        """Return the record as bytes: what :meth:`save` writes and what a message carries.
+    def to_bytes(self, *, compact: bool = False) -> bytes:
+        """Return the bytes of a file: what :meth:`save` writes and what a message carries.
+
+        Parameters
+        ----------
+        compact : bool, default=False
+            Leave out what can be computed again from the samples of a model: a small file that loads slowly.
 
         Returns
         -------
         bytes
-            Equal records give equal bytes.
+            Equal records, and equal models, give equal bytes.
         """
-        return packed(self.kind, self.version, self)
+        return pack(self.kind, self.version, self._content(), compact=compact)
+
+    def _content(self) -> Any:
+        """What the bytes hold."""
+        return self
+
+    @classmethod
+    def _made_of(cls, text: str, arrays: Arrays) -> Self:
+        """The record of such fields and arrays, checked."""
+        return checked(_adapter(cls), text, arrays, cls.kind)
 
     @classmethod
     def from_bytes(
@@ -175,19 +189,19 @@ class Record:
         Returns
         -------
         Record
-            The record.
+            The record, or the fitted model.
         """
         try:
             most = cls.most_bytes if most_bytes is None else most_bytes
             text, arrays = unpack(content, cls.kind, cls.version, most, check)
-            return checked(_adapter(cls), text, arrays, cls.kind)
+            return cls._made_of(text, arrays)
         except OnefoldError as error:
             if isinstance(error, FileFormatError) and not issubclass(cls.error, FileFormatError):
                 raise _file_error(cls.error)(str(error)) from None
             raise
 
-    def save(self, path: str | os.PathLike[str], *, public: bool = False) -> None:
-        """Write the record to a file, all of it or nothing.
+    def save(self, path: str | os.PathLike[str], *, public: bool = False, compact: bool = False) -> None:
+        """Write the file, all of it or nothing.
 
         Parameters
         ----------
@@ -195,12 +209,14 @@ class Record:
             The file.
         public : bool, default=False
             Whether other accounts may read it.
+        compact : bool, default=False
+            Write a small file that loads slowly; see :meth:`to_bytes`.
         """
-        write_whole(path, self.to_bytes(), public=public)
+        write_whole(path, self.to_bytes(compact=compact), public=public)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the file that :meth:`save` wrote.
+        """Read the file that :meth:`save` wrote; a damaged, foreign or newer one is refused.
 
         Parameters
         ----------
@@ -210,7 +226,7 @@ class Record:
         Returns
         -------
         Record
-            The record.
+            The record, or the fitted model.
         """
         return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes)
 
@@ -354,16 +370,20 @@ def _place(value: AnyArray | bytes, arrays: Arrays, name: str) -> dict[str, str]
 # --- bytes --------------------------------------------------------------------------------------------------
 
 
-def packed(kind: str, version: int, value: Any, *, compact: bool = False) -> bytes:
-    """Bytes of a record, or of a mapping of fields; equal values give equal bytes."""
-    arrays = _Places()
-    return pack(kind, version, plain_of(value, arrays, compact=compact), arrays)
-
-
-def pack(kind: str, version: int, fields: Any, arrays: Mapping[str, AnyArray]) -> bytes:
-    """Bytes of a header of JSON values and named arrays; equal contents give equal bytes."""
+def pack(
+    kind: str,
+    version: int,
+    fields: Any,
+    arrays: Mapping[str, AnyArray] | None = None,
+    *,
+    compact: bool = False,
+) -> bytes:
+    """Bytes of fields, or of their JSON values and named arrays; equal contents give equal bytes."""
     from safetensors.numpy import save
 
+    if arrays is None:
+        arrays = _Places()
+        fields = plain_of(fields, arrays, compact=compact)
     text = json.dumps({"kind": kind, "version": version, "fields": fields}, allow_nan=False)
     text = TEXT_OR_NUMBER.sub(lambda part: part[0].ljust(WIDTH) if part["broken"] else part[0], text)
     little = {name: _little(array) for name, array in arrays.items()}

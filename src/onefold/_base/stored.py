@@ -6,7 +6,6 @@ those in :data:`CLASSES` are ever made.
 """
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -17,8 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
 from onefold._base.arrays import ARRAY_KEY, AnyArray, ArrayField, Arrays
-from onefold._base.files import read_saved, write_whole
-from onefold._base.records import CONFIG, checked, first_fault, packed, stored_bytes, unpack
+from onefold._base.records import CONFIG, Record, checked, first_fault, named_content, unpack
 from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -62,23 +60,14 @@ class Packed:
         return core_schema.with_info_plain_validator_function(self._checked)
 
     def _checked(self, value: Any, info: Any) -> Any:
-        content = stored_bytes(value, info)
+        content = named_content(value, info)
         return self.kind.from_bytes(content) if isinstance(content, bytes) else content
 
 
-class Stored:
-    """Base of estimators that are kept in files.
-
-    Attributes
-    ----------
-    kind : str
-        What a file of it holds, as errors name it.
-    version : int
-        Format of this kind.
-    """
+class Stored(Record):
+    """Base of estimators that are kept in files."""
 
     kind: ClassVar[str] = "model"
-    version: ClassVar[int] = 1
     _left_out: ClassVar[tuple[str, ...]] = ()  # parameters that are not kept, or are with what was learned
     n_features_in_: int
 
@@ -114,75 +103,15 @@ class Stored:
 
     # --- files ----------------------------------------------------------------------------------------------
 
-    def to_bytes(self, *, compact: bool = False, extras: Mapping[str, AnyArray] | None = None) -> bytes:
-        """Return the fitted estimator as the bytes of a file.
-
-        Parameters
-        ----------
-        compact : bool, default=False
-            Leave out what can be computed again from the samples: a small file that loads slowly.
-        extras : mapping of str to ndarray or None, default=None
-            Further arrays to keep in the file.
-
-        Returns
-        -------
-        bytes
-            The content of a file; equal estimators give equal bytes.
-        """
-        required = [name for name, kind in self._kept().items() if get_origin(kind) is not NotRequired]
-        if not all(hasattr(self, name) for name in required):
-            raise InvalidInputError("only a fitted model can be saved: call fit first")
-        return packed(self.kind, self.version, Contents(self, dict(extras or {})), compact=compact)
+    def _content(self) -> "Contents":
+        return Contents.of(self)
 
     @classmethod
-    def from_bytes(cls, content: bytes, largest_machine: int | None = None) -> Self:
-        """Read what :meth:`to_bytes` wrote; whatever is damaged, foreign or newer is refused in one line.
-
-        Parameters
-        ----------
-        content : bytes
-            The content of a file.
-        largest_machine : int or None, default=None
-            Refuse machines of more samples than this. Rebuilding a machine of N samples from a compact file
-            takes N x N numbers: give it for bytes from somebody who may want to exhaust this computer.
-
-        Returns
-        -------
-        Stored
-            The fitted estimator.
-        """
-        model = contents_of(content, cls.kind, cls.version, largest_machine).model
+    def _made_of(cls, text: str, arrays: Arrays) -> Self:
+        model = _contents(text, arrays, cls.kind).model
         if not isinstance(model, cls):
             raise FileFormatError(f"it holds a {type(model).__name__}, not a {cls.__name__}")
         return model
-
-    def save(self, path: str | os.PathLike[str], *, compact: bool = False) -> None:
-        """Write the fitted estimator to a file, whole or not at all.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        compact : bool, default=False
-            Write a small file that loads slowly; see :meth:`to_bytes`.
-        """
-        write_whole(path, self.to_bytes(compact=compact))
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the file that :meth:`save` wrote; a damaged, foreign or newer one is refused.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-
-        Returns
-        -------
-        Stored
-            The fitted estimator.
-        """
-        return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes)
 
 
 @dataclass(frozen=True)
@@ -192,6 +121,14 @@ class Contents:
     model: Stored
     extras: dict[str, Annotated[AnyArray, ArrayField("fiubU", finite=False)]]
 
+    @classmethod
+    def of(cls, model: Stored, extras: Mapping[str, AnyArray] | None = None) -> "Contents":
+        """What is kept of an estimator, which must be fitted."""
+        required = [name for name, kind in model._kept().items() if get_origin(kind) is not NotRequired]
+        if not all(hasattr(model, name) for name in required):
+            raise InvalidInputError("only a fitted model can be saved: call fit first")
+        return cls(model, dict(extras or {}))
+
 
 def contents_of(content: bytes, kind: str, version: int = 1, largest_machine: int | None = None) -> Contents:
     """Read the bytes of a file of this kind."""
@@ -200,7 +137,10 @@ def contents_of(content: bytes, kind: str, version: int = 1, largest_machine: in
         if largest_machine is not None and max(_sizes(fields, arrays), default=0) > largest_machine:
             raise FileFormatError(f"it has a machine of more than {largest_machine} samples")
 
-    text, arrays = unpack(content, kind, version, check=check)
+    return _contents(*unpack(content, kind, version, check=check), kind)
+
+
+def _contents(text: str, arrays: Arrays, kind: str) -> Contents:
     result: Contents
     (result,) = checked(_reader(Contents), f"[{text}]", arrays, kind)
     if result.model.kind != kind:

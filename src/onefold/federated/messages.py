@@ -36,7 +36,7 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler, PlainValidator
 from pydantic_core import core_schema
 
 from onefold._base.arrays import Array, Arrays
-from onefold._base.records import ArrayField, Content, Record, kind_of, record, stored_bytes
+from onefold._base.records import ArrayField, Content, Record, kind_of, named_content, record
 from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import MessageError
 from onefold.models import MAXIMA
@@ -279,7 +279,7 @@ class _MessageField:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> Any:
         def checked(value: Any, info: ValidationInfo) -> Message:
-            found = stored_bytes(value, info)
+            found = named_content(value, info)
             found = from_bytes(found) if isinstance(found, bytes) else found
             if not isinstance(found, source):
                 raise MessageError("must be a message of the right kind")
