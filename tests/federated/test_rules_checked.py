@@ -86,6 +86,9 @@ def test_two_liars_cannot_have_an_honest_site_left_out() -> None:
     answers[1:3] = answers[1:3, :, ::-1]  # two of four swap the classes, and agree with each other
     assert disagreeing(answers, 2, np.inf).size == 0
     assert disagreeing(answers, 0).size == 0
+    answers[2] = answers[1, :, ::-1]
+    assert disagreeing(answers, 1).tolist() == [1]  # one of four: three others are enough
+    assert disagreeing(answers[:3], 1).size == 0
     with pytest.raises(InvalidInputError, match="n_liars"):
         disagreeing(answers, -1)
 
@@ -107,6 +110,10 @@ def test_agreement_equals_a_loop() -> None:
             expected.append(np.mean(found))
         np.testing.assert_allclose(agreement(answers), expected, rtol=1e-12)
         assert np.isnan(agreement(answers, least_others=n_clients)).all()
+    answers[1] = 0.5  # the same to every query: it follows nobody
+    assert agreement(answers)[1] == 0.0
+    with pytest.raises(InvalidInputError, match="least_others"):
+        agreement(answers, least_others=0)
 
 
 def _ranks(values: np.ndarray) -> list[float]:

@@ -454,5 +454,5 @@ def _rank_correlations(one: Array, other: Array) -> Array:
     a, b = rankdata(one, axis=1), rankdata(other, axis=1)
     a, b = a - a.mean(axis=1, keepdims=True), b - b.mean(axis=1, keepdims=True)
     length = np.sqrt(np.sum(a * a, axis=1) * np.sum(b * b, axis=1))
-    # Constant answers follow nobody.
-    return np.asarray(np.where(length > 0, np.sum(a * b, axis=1) / np.where(length > 0, length, 1.0), 0.0))
+    # Constant answers follow nobody: their products are 0.
+    return np.asarray(np.sum(a * b, axis=1) / np.where(length > 0, length, 1.0))
