@@ -43,30 +43,37 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 # Loaded once, before any child: what a test would load anyway, but nothing of the package.
 HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.utils.estimator_checks", "hypothesis", "pyarrow")
-# Tests elsewhere that are about a module or a room; they come last.
+# Tests that are about a module or a room though neither name nor imports say so; they come last.
 EXTRA = {
     "_base/stored.py": ("test_io.py", "test_foreign_files.py"),
     "federated/rules.py": ("federated/test_server_combine.py",),
     "privacy/mechanisms/rows.py": tuple(
-        f"privacy/mechanisms/test_{name}.py" for name in ("fisher", "bounded_fisher", "mechanism_data")
+        f"privacy/mechanisms/test_{name}.py"
+        for name in ("fisher", "bounded_fisher", "mechanism_data", "mechanism_persons")
     ),
     "privacy/contract.py": ("attacks/test_entry_lines.py",),
+    "privacy/moments/": ("privacy/moments",),
+    "privacy/wording.py": ("privacy/test_guarantee.py", "privacy/test_guarantee_text.py"),
     "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
     "tables/inference.py": ("test_corpus.py",),
 }
-# Changes that make no difference, by module, a piece of the line and what is done: they are not tried.
+# Changes that make no difference, by module, a piece of the line and the end of the change: not tried.
 EQUIVALENT = {
-    (
-        "federated/rules.py",
-        "np.where(counted > 0, counted",
-        "compare 0 GtE",
-    ): "nothing through nothing is NaN too",
-    (
-        "federated/rules.py",
-        "np.where(length > 0, np.sum",
-        "one more",
-    ): "ranks of three answers are farther apart",
-    ("privacy/domains.py", "signature.parameters.values())[1:]", "one more"): "only help() shows it",
+    ("federated/rules.py", "np.where(counted > 0, counted", "counted >= 0"): "nothing by nothing is NaN too",
+    ("federated/rules.py", "np.where(length > 0, length", "0  ->  1"): "ranks of three are farther apart",
+    ("federated/rules.py", "np.where(factors > 0, factors", "1  ->  2"): "answers of weight 0 are replaced",
+    ("federated/rules.py", "(among_others(n_others // 2 - 1) + upper)", "+ upper) * 2"): "ranks stay",
+    ("privacy/domains.py", "signature.parameters.values())[1:]", "1  ->  2"): "only help() shows it",
+    ("privacy/ledger.py", "added[0] <= most[0] and", "added[0] < most[0]"): "composing gives no more",
+    ("privacy/ledger.py", "added[0] <= most[0] and", "added[1] < most[1]"): "composing gives no more",
+    ("privacy/mechanisms/ground_state.py", "* nodes, self", "/ 2 - half[:, np.newaxis] * nodes"): (
+        "nodes lie symmetrically"
+    ),
+    ("privacy/moments/_release.py", "np.zeros((len(triangles)", "np.ones((len(triangles), size, size))"): (
+        "every entry is written"
+    ),
+    ("privacy/moments/_rounds.py", "found.with_vector(whole, (1.0", "1.0  ->  2.0"): "written below",
+    ("privacy/samplers.py", "int(bits * 0.30103) + 30", "30  ->  31"): "the same floor of more digits",
 }
 FAST = "not merge and not nightly"
 SLOWEST = 60.0  # seconds of processor time that the tests of one module may take
@@ -262,7 +269,7 @@ def _shown(node: Any) -> str:
 def files_of(module: str, tests: Path, package: str, source: Path) -> list[Path]:
     """Test files of a module: of its name first, then those that import it or what it defines.
 
-    Where there are none, all of its room are taken.
+    Where there are none, all of its folder are taken.
     """
     path = Path(module)
     room = path.parts[0] if len(path.parts) > 1 else ""
@@ -277,9 +284,12 @@ def files_of(module: str, tests: Path, package: str, source: Path) -> list[Path]
             named.append(test)
         elif _imports(test, package, dotted, defined):
             importing.append(test)
-    about = [*named, *importing] or sorted((tests / room).rglob("test_*.py"))
+    beside = tests / path.parent if (tests / path.parent).is_dir() else tests / room
+    about = [*named, *importing] or sorted(beside.rglob("test_*.py"))
     extra = [tests / name for key, names in EXTRA.items() if module.startswith(key) for name in names]
-    return list(dict.fromkeys([*about, *(each for each in extra if each.is_file())]))
+    for each in extra:
+        about += sorted(each.rglob("test_*.py")) if each.is_dir() else [each] * each.is_file()
+    return list(dict.fromkeys(about))
 
 
 def _imports(test: Path, package: str, dotted: str, defined: set[str]) -> bool:
@@ -308,7 +318,7 @@ class Outcome:
 
 
 class Bench:
-    """A copy of the source in which one file at a time is another.
+    """A copy of the source in which one file at a time is another; the source may change meanwhile.
 
     Parameters
     ----------
@@ -320,9 +330,9 @@ class Bench:
 
     def __init__(self, top: Path, package: str) -> None:
         self.top, self.package, self.tests = top, package, top / "tests"
-        self.source = top / "src" / package
         self.folder = Path(tempfile.mkdtemp(prefix="mutants-"))
         self.copy = self.folder / "src"
+        self.source = self.copy / package
         shutil.copytree(top / "src", self.copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         compileall.compile_dir(self.copy, quiet=2)
 
@@ -332,7 +342,7 @@ class Bench:
 
     def run(self, module: str, text: str | None, tests: list[Path], seconds: float) -> Outcome:
         """Run tests with a module replaced, or with the source as it is."""
-        path = self.copy / self.package / module
+        path = self.source / module
         before = path.read_bytes()
         try:
             if text is not None:
@@ -429,11 +439,11 @@ def choose(source: Path, modules: list[str], seed: int) -> list[Chosen]:
         text = (source / module).read_text(encoding="utf-8")
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         lines = text.splitlines()
-        alike = [(piece, what) for (where, piece, what) in EQUIVALENT if where == module]
+        alike = [(piece, end) for (where, piece, end) in EQUIVALENT if where == module]
         found += [
             Chosen(module, each, f"{module} {digest} {each.node} {each.operator}")
             for each in mutations(text)
-            if not any(what == each.operator and piece in lines[each.line - 1] for piece, what in alike)
+            if not any(piece in lines[each.line - 1] and each.change.endswith(end) for piece, end in alike)
         ]
     random.Random(seed).shuffle(found)
     return found
@@ -468,7 +478,7 @@ def search(bench: Bench, chosen: list[Chosen], args: argparse.Namespace, results
             continue
         if _children() - start > 60 * args.cpu_minutes:
             return
-        if each.module not in plain:
+        if each.module not in plain or not all(test.is_file() for test in plain[each.module][0]):
             tests = files_of(each.module, bench.tests, bench.package, bench.source)
             outcome = bench.run(each.module, None, tests, SLOWEST) if tests else None
             plain[each.module] = tests, outcome
@@ -538,10 +548,10 @@ def main() -> None:
         os.environ[variable] = "1"
     _load(HEAVY if args.package == "onefold" else ())
     assert args.package not in sys.modules
-    source, results = args.top / "src" / args.package, args.top / "build" / "mutants" / "results.jsonl"
-    chosen = choose(source, modules_of(source, args.room, args.only), args.seed)
+    results = args.top / "build" / "mutants" / "results.jsonl"
     bench = Bench(args.top, args.package)
     try:
+        chosen = choose(bench.source, modules_of(bench.source, args.room, args.only), args.seed)
         search(bench, chosen, args, results)
     finally:
         bench.close()

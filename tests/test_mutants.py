@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mutants import files_of, modules_of, mutated, mutations
+from mutants import EQUIVALENT, EXTRA, files_of, modules_of, mutated, mutations
 
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.merge
@@ -86,6 +86,17 @@ def test_every_change_gives_another_program_that_can_be_read() -> None:
         text = mutated(source, each)
         assert ast.parse(text)
         assert text.strip() != plain.strip(), each
+
+
+def test_lists_of_extra_tests_and_of_changes_without_effect_are_not_stale() -> None:
+    tests, source = ROOT / "tests", ROOT / "src/onefold"
+    assert [name for names in EXTRA.values() for name in names if not (tests / name).exists()] == []
+    assert [name for name in EXTRA if not (source / name).exists()] == []
+    for module, piece, end in EQUIVALENT:
+        text = (source / module).read_text(encoding="utf-8")
+        lines = [number for number, line in enumerate(text.splitlines(), 1) if piece in line]
+        changes = [each for each in mutations(text) if each.line in lines and each.change.endswith(end)]
+        assert changes, (module, piece, end)
 
 
 def test_tests_that_bear_the_name_of_a_module_come_first() -> None:
