@@ -78,6 +78,7 @@ def test_noise_per_entry_is_calibrated_for_a_whole_cell() -> None:
     )
     for noise in (Laplace(1.0, sensitivity=domain), OptimalNoise(1.0, 0.1, sensitivity=domain)):
         promise = noise.guarantee(n_features=3)
+        assert promise.holds
         assert promise.entry == (1.0, noise.delta)
         assert promise.record[0] == pytest.approx(1.0, rel=1e-5)
         assert noise.accounting("entry", 3) == {}

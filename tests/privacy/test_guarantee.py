@@ -113,6 +113,8 @@ def test_record_guarantee_depends_on_the_neighbouring_relation() -> None:
     assert moments.record_under("replace") == moments.replaced == (1.9, 1e-5)
     text = str(moments)
     clipped = ", clipped to the declared domain"
+    assert text.startswith("Noise: Gaussian, calibrated per record.\n")
+    assert "Noise:" not in str(replace(moments, mechanism=""))
     assert f"one record and its label more or less{clipped}: epsilon 1 per record, delta 1e-05" in text
     assert f"one record and its label replaced{clipped}: epsilon 1.9 per record, delta 1e-05" in text
     assert "replaced, if no entry changes by more than 1 (not checked): epsilon 3 per record" in str(table)

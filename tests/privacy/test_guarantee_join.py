@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 
 from onefold.privacy import AnalyticGaussian, Box, Guarantee, Laplace
-from onefold.privacy.wording import assumptions
+from onefold.privacy.wording import UNSTATED, assumptions
 from reference.guarantees import guarantees, of_two_sites
 
 NUMBERS = ("entry", "record", "replaced", "labels", "person", "record_with_label")
@@ -145,6 +145,13 @@ def test_declared_changes_of_different_units_are_both_kept() -> None:
     told = " ".join(assumptions(old[0].join(old[1])))
     assert "no record changes by more than 2" in told
     assert "no record changes by more than 5" in told
+
+
+def test_a_change_that_one_part_leaves_open_is_not_hidden_by_the_words_of_the_other() -> None:
+    unstated = Guarantee("record", (1.0, 0.0), (1.0, 0.0), 4)
+    stated = unstated.provided("no record changes by more than 2, which nothing checks")
+    for joined in (unstated.join(stated), stated.join(unstated)):
+        assert set(assumptions(joined)) == {UNSTATED, *stated.conditions}
 
 
 def test_gaussian_privacy_is_joined_only_where_it_means_the_same() -> None:

@@ -68,6 +68,8 @@ def test_a_record_of_gaussian_entries() -> None:
     exact = calibration.gaussian_epsilon(1e-6, noise.scale, 10.0)
     assert exact * (1 - 1e-6) <= per_record < exact * 1.001
     assert ledger_of(Event.of(noise, 100)).total() == pytest.approx(noise.guarantee(100).record)
+    halves = replace(Event.of(noise, 1), count=2, coordinates=50)
+    assert ledger_of(halves).total(delta=1e-6)[0] == pytest.approx(per_record)
 
 
 def test_a_record_of_independent_entries() -> None:

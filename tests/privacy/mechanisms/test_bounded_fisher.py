@@ -12,7 +12,7 @@ from tests.tiers import later, thinned
 
 from onefold.exceptions import InvalidInputError
 from onefold.privacy import Ball, BoundedFisherNoise, Box, Event, FisherGaussian
-from onefold.privacy.mechanisms.ground_state import GroundState, shift_delta
+from onefold.privacy.mechanisms.ground_state import LARGEST_EPSILON, GroundState, shift_delta, shift_epsilon
 from reference import mechanisms as exact
 from reference import release as literal
 from reference.bounded_noise import CASES, every_case
@@ -268,7 +268,19 @@ def test_every_column_has_its_own_bounds_and_weight() -> None:
 
 @pytest.mark.parametrize(
     "bounds",
-    [(1, 1), (2, 1), (np.nan, 1), (0,), (0, 1, 2), "ab", None, [], [(0, 1), (1, 0)], (np.inf, np.inf)],
+    [
+        (1, 1),
+        (2, 1),
+        (np.nan, 1),
+        (0,),
+        (0, 1, 2),
+        "ab",
+        None,
+        [],
+        np.ones((0, 2)),
+        [(0, 1), (1, 0)],
+        (np.inf, np.inf),
+    ],
 )
 def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(InvalidInputError, match=r"^[^\n]*bound[^\n]*$"):
@@ -313,3 +325,6 @@ def test_delta_is_not_below_that_of_any_half_line(epsilon: float, bounds: tuple[
         t > start, state.tails(t - change, 0.0)[0], 0.0
     )
     assert below.max() <= shift_delta(state, change, epsilon) <= below.max() * 1.1 + 1e-12
+    least = shift_delta(state, change, LARGEST_EPSILON)
+    assert shift_epsilon(state, change, least) <= LARGEST_EPSILON  # which is reached, and less never is
+    assert shift_epsilon(state, change, least * (1 - 1e-9)) == math.inf

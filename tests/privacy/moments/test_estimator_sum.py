@@ -39,6 +39,20 @@ def test_sites_may_have_different_classes() -> None:
     np.testing.assert_allclose(both.sums_, exact.sums_)
 
 
+def test_records_leave_whole_steps_only() -> None:
+    X, y = cloud()
+    whole, part, rest = (
+        PrivateMoments(None, centre=None).fit(X[rows], y[rows])
+        for rows in (slice(None), slice(100), slice(100, None))
+    )
+    np.testing.assert_array_equal(whole.without(part).vector, rest.vector)
+    floats = PrivateMoments(None, centre=None, sampler="float").fit(X[:100], y[:100])
+    with pytest.raises(InvalidInputError, match="no whole steps"):
+        whole.without(floats)
+    with pytest.raises(InvalidInputError, match="no whole steps"):
+        _ = floats.vector
+
+
 def test_releases_about_different_things_are_not_added() -> None:
     X, y = cloud()
     plain = PrivateMoments(None, centre=None).fit(X, y)

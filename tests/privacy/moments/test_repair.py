@@ -26,9 +26,21 @@ def test_covariances_are_positive_definite_at_any_noise(epsilon: float, shrinkag
 def test_the_floor_is_a_multiple_of_the_known_noise() -> None:
     X, y = cloud(3000, 8)
     model = PrivateMoments(1.0, classes=range(3), random_state=0).fit(X, y)
-    edge = model.second_noise_ / model.counts_ * math.sqrt(2.0 * 8)
-    smallest = np.linalg.eigvalsh(model.covariances(0.0, floor=8.0, least=0.0)).min(axis=1)
-    np.testing.assert_allclose(smallest, 8.0 * edge, rtol=1e-9)
+    levels, weights = model.second_noise_ / model.counts_, model.counts_ / model.counts_.sum()
+    for share in (0.0, 0.4):
+        mixtures = share * weights + (1.0 - share) * np.eye(3)
+        edge = np.linalg.norm(mixtures * levels, axis=1) * math.sqrt(2.0 * 8)
+        smallest = np.linalg.eigvalsh(model.covariances(share, floor=8.0, least=0.0)).min(axis=1)
+        np.testing.assert_allclose(smallest, 8.0 * edge, rtol=1e-9)
+
+
+def test_one_moment_for_all_classes_is_repaired_by_the_noise_on_all_records() -> None:
+    X, y = cloud(3000, 8)
+    model = PrivateMoments(1.0, classes=range(3), second_moments="pooled", random_state=0).fit(X, y)
+    edge = model.second_noise_[0] / model.counts_.sum() * math.sqrt(2.0 * 8)
+    found = model.covariances(floor=80.0, least=0.0)
+    assert found.shape == (3, 8, 8)
+    np.testing.assert_allclose(np.linalg.eigvalsh(found).min(axis=1), 80.0 * edge, rtol=1e-9)
 
 
 def test_noise_alone_has_the_eigenvalues_that_the_floor_assumes() -> None:
@@ -97,8 +109,9 @@ def test_the_noise_of_the_mean_does_not_bias_the_covariance() -> None:
     total, second, counts = rows.sum(axis=0), rows.T @ rows, np.full(4000, 100.0)
     totals = total + rng.normal(0.0, 15.0, (4000, 4))
     seconds = np.repeat(second[None], 4000, axis=0)
-    found = repair.raw_covariances(counts, totals, seconds, np.full(4000, 15.0)).mean(axis=0)
-    np.testing.assert_allclose(found, np.cov(rows.T, bias=True), atol=0.002)  # the correction is 0.0225
+    for moments in (seconds, seconds.sum(axis=0, keepdims=True)):  # one for each class, one for all
+        found = repair.raw_covariances(counts, totals, moments, np.full(4000, 15.0)).mean(axis=0)
+        np.testing.assert_allclose(found, np.cov(rows.T, bias=True), atol=0.002)  # the correction is 0.0225
 
 
 @pytest.mark.parametrize(
