@@ -459,7 +459,7 @@ def test_noise_on_rows_is_refused_where_a_column_has_an_encoder(
     release: Callable[[Mechanism], Guarantee | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody knows how far apart the rows of such a column are; no other domain is taken in its place."""
-    note = CellEncoder.from_dict({"kind": "text", "digest": "0" * 64, "width": TABLE_SCHEMA.width})
+    note = CellEncoder.of_entry({"kind": "text", "digest": "0" * 64, "width": TABLE_SCHEMA.width})
     behind = Schema([Field("note", "string", encoder=note), TABLE_SCHEMA.fields[-1]])
     monkeypatch.setitem(globals(), "TABLE_SCHEMA", behind)
     width = behind.width

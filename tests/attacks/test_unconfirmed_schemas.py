@@ -383,7 +383,7 @@ def test_a_domain_of_guesses_voids_the_noise_alone() -> None:
 
 def test_an_encoder_does_not_take_a_mark_away() -> None:
     schema = Schema([Field("x", low=0, high=1), Field("note", "string", "ignored", review="guessed")])
-    encoder = CellEncoder.from_dict({"kind": "text", "digest": "0" * 64, "width": 3})
+    encoder = CellEncoder.of_entry({"kind": "text", "digest": "0" * 64, "width": 3})
     assert schema.with_encoders({"note": encoder}).to_review
 
 

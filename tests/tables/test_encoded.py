@@ -195,7 +195,7 @@ def test_a_column_gets_an_encoder_and_becomes_a_feature(folder: Path) -> None:
         ({"width": 0}, "whole number from 1"),
         ({"width": True}, "whole number from 1"),
         ({"width": 10**9}, "whole number from 1"),
-        ({"kind": "rows"}, "text or image"),
+        ({"kind": "rows"}, "'text' or 'image'"),
         ({"kind": 5}, "kind must be"),
         ({"maxTokens": "many"}, "max_tokens must be"),
         ({"mean": [0.1, "x", 2]}, "mean must be"),
@@ -223,7 +223,7 @@ def test_a_declaration_that_says_nothing_sound_is_refused(change: dict[str, Any]
     ],
 )
 def test_an_encoder_goes_with_texts_alone(field: dict[str, Any], told: str) -> None:
-    given = {"type": "string", "encoder": CellEncoder.from_dict(UNPLACED)} | field
+    given = {"type": "string", "encoder": CellEncoder.of_entry(UNPLACED)} | field
     with pytest.raises(InvalidInputError, match=told):
         Field("note", **given)
 
@@ -281,7 +281,7 @@ def test_an_image_that_cannot_be_read_is_named_by_row_and_column_alone(
 
 
 def test_checking_a_table_of_texts_needs_no_encoder() -> None:
-    schema = Schema([Field("note", "string", encoder=CellEncoder.from_dict(UNPLACED))])
+    schema = Schema([Field("note", "string", encoder=CellEncoder.of_entry(UNPLACED))])
     found = check_table(schema, {"note": ["fever", ""]})
     assert [str(finding) for finding in found] == ["column 'note': is missing in 1 row (2)"]
 
@@ -297,6 +297,6 @@ def test_a_declaration_travels_without_its_loaded_map(schema: Schema) -> None:
 
 def test_one_number_is_a_vector() -> None:
     given = {"kind": "text", "digest": "0" * 64}
-    assert CellEncoder.from_dict({**given, "width": 1}).width == 1
+    assert CellEncoder.of_entry({**given, "width": 1}).width == 1
     with pytest.raises(InvalidInputError, match="whole number from 1"):
-        CellEncoder.from_dict({**given, "width": 0})
+        CellEncoder.of_entry({**given, "width": 0})

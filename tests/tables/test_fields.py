@@ -198,7 +198,7 @@ def test_a_cell_outside_the_contract_is_named_and_not_repeated(declared, cells, 
         ({"type": "string", "levels": ("a", 1)}, "must be a string"),
         ({"type": "string", "levels": ("a", " b")}, "begin nor end with a blank"),
         ({"type": "string", "levels": ("a",), "other": "b"}, "other must be one of"),
-        ({"low": 0, "high": 1, "scale": "sqrt"}, "scale must be linear, log or plain"),
+        ({"low": 0, "high": 1, "scale": "sqrt"}, "scale must be one of"),
         ({"low": 0, "high": 1, "log_unit": 0.0}, "logUnit must be a positive"),
         ({"low": 0, "high": 1, "fill": 2.0}, "fill must be inside"),
         ({"low": 0, "high": 1, "missing": "drop"}, "missing must be"),
@@ -226,9 +226,9 @@ def test_a_declaration_that_says_nothing_is_refused(declared, message) -> None:
         ({"levels": (1, math.nan)}, "finite numbers"),
         ({"type": "integer", "levels": (1, 2.5)}, "whole numbers"),
         ({"type": "integer", "levels": (2**53, 2**53 + 1)}, "at most 15 digits"),
-        ({"type": "boolean", "true_values": ([1],)}, "lists of texts"),
-        ({"type": "boolean", "missing_values": (1,)}, "lists of texts"),
-        ({"type": "boolean", "required": "yes"}, "true or false"),
+        ({"type": "boolean", "true_values": ([1],)}, "list of texts"),
+        ({"type": "boolean", "missing_values": (1,)}, "list of texts"),
+        ({"type": "boolean", "required": "yes"}, "True or False"),
         ({"type": "string", "levels": ("\ud800",)}, "cannot be written"),
     ],
 )
@@ -245,7 +245,7 @@ def test_no_two_ranges_of_dates_stand_in_a_file_alike(pattern) -> None:
         for low in (-14610, -14600, 0, 1, 36, 21915)
     ]
     assert len({str(field.contract()) for field in fields}) == len(fields)
-    assert [Field.from_dict(field.to_dict()) for field in fields] == fields
+    assert [Field.of_entry(field.entry()) for field in fields] == fields
 
 
 def test_one_and_one_point_zero_are_one_declaration() -> None:
@@ -280,7 +280,7 @@ def test_no_cell_of_any_kind_stops_reading() -> None:
 
 def test_a_field_stands_in_the_file_as_it_was_declared() -> None:
     for field in FIELDS:
-        assert Field.from_dict(field.to_dict()) == field
+        assert Field.of_entry(field.entry()) == field
 
 
 KINDS = {

@@ -22,7 +22,7 @@ from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
 from onefold.tables import Field, Schema
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 __all__ = ["CountLayout", "CountingPlan", "TableCounts"]
 

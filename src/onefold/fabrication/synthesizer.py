@@ -41,7 +41,7 @@ from onefold.privacy.samplers import RandomState, generator
 from onefold.privacy.terms import DELTA, EPSILON, NOTHING, RELATIONS
 from onefold.tables import Field, Schema
 from onefold.tables.columns import frame_of, kind_of
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 __all__ = ["TableSynthesizer"]
 

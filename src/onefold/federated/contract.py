@@ -20,7 +20,7 @@ from onefold.models.folding import AUTO_MEAN_SQUARE
 from onefold.privacy import Mechanism
 from onefold.privacy.contract import EncodedBox, contract_rows, domain_of
 from onefold.tables import Schema
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 __all__ = [
     "check_query_schema",

@@ -39,7 +39,7 @@ from onefold.privacy.contract import contract_rows, encoding_of, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 __all__ = ["MomentFederation", "moments_in", "plain_moments_in", "release_moments"]
 

@@ -1,4 +1,7 @@
-"""What the declaration of a column, or of a table, must say so that everything can follow from it."""
+"""What the declaration of a column or a table says, in Python and in a schema file, and what it must say.
+
+The file is that of Frictionless Table Schema; keys of our own begin with ``onefold``.
+"""
 
 import math
 import re
@@ -6,7 +9,16 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import chain, pairwise
+from operator import attrgetter
+from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
+
+from onefold._base.validation import Entry, Flag, Instance, OneOf, check_parameter
+from onefold.exceptions import InvalidInputError
+from onefold.tables.cells import NumberFormat, moment_reader
+from onefold.tables.encoded import CellEncoder
 
 __all__ = ["ENCODED_ROLES", "Confirmation"]
 
@@ -18,8 +30,6 @@ MOST_FIELDS = 20_000
 WHOLE_NUMBERS = 2**53  # up to here every whole number is a number of its own
 # The years 1 to 9999, in days and in seconds since 1970.
 CALENDAR = {"date": (-719_162, 2_932_896), "datetime": (-719_162 * 86_400, 2_932_897 * 86_400 - 1)}
-
-
 LONGEST_GROUND = 500
 
 
@@ -34,14 +44,92 @@ class Confirmation(NamedTuple):
         The day, such as 2026-12-31.
     ground : str
         From where it is known without the private rows: a code book, a law, a public sample.
-    public_source : bool, default=False
+    publicSource : bool, default=False
         Whether the ground is a public source from which the schema was inferred.
     """
 
     by: str
     on: str
     ground: str
-    public_source: bool = False
+    publicSource: bool = False
+
+
+def _is_finite(value: Any) -> bool:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and -sys.float_info.max <= value <= sys.float_info.max
+
+
+def _are_texts(values: Any) -> bool:
+    return isinstance(values, (tuple, list)) and all(isinstance(text, str) for text in values)
+
+
+def can_be_written(texts: Iterable[Any]) -> bool:
+    """Whether no text holds half a character, as JSON allows."""
+    letters = chain.from_iterable(text for text in texts if isinstance(text, str))
+    return not any("\ud800" <= letter <= "\udfff" for letter in letters)
+
+
+def _is_confirmation(given: Any) -> bool:
+    if not isinstance(given, Confirmation) or not isinstance(given.publicSource, bool):
+        return False
+    texts = given[:3]
+    lines = all(isinstance(text, str) and 0 < len(text) <= LONGEST_GROUND for text in texts)
+    return lines and "".join(texts).isprintable() and all(map(str.strip, texts))
+
+
+TEXT, TEXTS = Instance(str, "a text"), Instance(_are_texts, "a list of texts")
+FINITE = Instance(
+    lambda value: value is None or _is_finite(value), "finite: declare it from what the column means"
+)
+ANYTHING = Instance(object, "anything")
+# Keys of an entry in a schema file, in the order in which they are written, the attributes that they say, and
+# what these must be. Other keys of an entry are for people.
+KEYS: dict[str, tuple[str, Entry]] = {
+    "name": ("name", Instance(lambda name: isinstance(name, str) and name != "", "a text that is not empty")),
+    "type": ("type", OneOf(TYPES)),
+    "format": ("format", TEXT),
+    "decimalChar": ("written.decimal", TEXT),
+    "groupChar": ("written.group", TEXT),
+    "bareNumber": ("written.bare", Flag()),
+    "trueValues": ("true_values", TEXTS),
+    "falseValues": ("false_values", TEXTS),
+    "missingValues": ("missing_values", (TEXTS, None)),
+    "minimum": ("low", FINITE),
+    "maximum": ("high", FINITE),
+    "enum": ("levels", ANYTHING),
+    "required": ("required", Flag()),
+    "onefold:role": ("role", OneOf(ROLES)),
+    "onefold:unit": ("unit", TEXT),
+    "onefold:scale": ("scale", OneOf(("linear", "log", "plain"))),
+    "onefold:logUnit": ("log_unit", FINITE),
+    "onefold:missing": ("missing", OneOf(("refuse", "indicator"))),
+    "onefold:fill": ("fill", FINITE),
+    "onefold:other": ("other", ANYTHING),
+    "onefold:bins": ("bins", ANYTHING),
+    "onefold:encoder": (
+        "encoder",
+        (Instance(CellEncoder, "a CellEncoder, an OnnxEncoder or a SentenceEncoder"), None),
+    ),
+    "onefold:review": ("review", TEXT),
+    "onefold:confirmed": (
+        "confirmed",
+        (
+            Instance(
+                _is_confirmation,
+                f"who confirmed it (by), on which day (on) and on what ground, lines of at most "
+                f"{LONGEST_GROUND} characters, and whether that is a publicSource",
+            ),
+            None,
+        ),
+    ),
+}
+MARKS = ("onefold:review", "onefold:confirmed")  # sites need not agree on them
+CONSTRAINTS = ("minimum", "maximum", "enum", "required")
+LISTS = ("trueValues", "falseValues", "missingValues", "enum", "onefold:bins")
+BOUNDS = ("minimum", "maximum", "onefold:fill")
+
+
+# --- what a declaration must say ----------------------------------------------------------------------------
 
 
 def article(kind: str) -> str:
@@ -49,56 +137,63 @@ def article(kind: str) -> str:
     return f"an {kind}" if kind == "integer" else f"a {kind}"
 
 
-def objection(given: Any) -> str | None:
-    """Return why nothing could follow from a declaration, or None if it is sound.
+# What is wrong with a declaration, in the order of looking: each check may rely on those before it.
+Checks = Iterator[tuple[Any, str]]
+
+
+def check_field(given: Any) -> None:
+    """Refuse a declaration from which nothing could follow.
 
     Parameters
     ----------
     given : Field
         The declaration.
-
-    Returns
-    -------
-    str or None
-        What is wrong with it.
     """
-    return _first(_about_texts(given), _about_numbers(given), _about_encoder(given), _about_cells(given))
+    try:
+        for key, (name, entry) in KEYS.items():
+            check_parameter(key, attrgetter(name)(given), entry)
+        _refuse_first(_about_texts(given), _about_dates(given), _about_encoder(given), _about_cells(given))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"field {given.name!r}: {error}") from None
 
 
-# What is wrong with a declaration, in the order of looking: each check may rely on those before it.
-Checks = Iterator[tuple[Any, str]]
-
-
-def _first(*checks: Checks) -> str | None:
-    return next((words for found in checks for wrong, words in found if wrong), None)
+def _refuse_first(*checks: Checks) -> None:
+    for wrong, reason in chain(*checks):
+        if wrong:
+            raise InvalidInputError(reason)
 
 
 def _about_texts(given: Any) -> Checks:
-    yield not isinstance(given.name, str) or not given.name, "the name must be a text that is not empty"
-    yield given.type not in TYPES, f"type must be one of {', '.join(TYPES)}"
-    yield given.role not in ROLES, f"onefold:role must be one of {', '.join(ROLES)}"
-    yield given.scale not in ("linear", "log", "plain"), "onefold:scale must be linear, log or plain"
     wrong = given.scale == "plain" and (given.type != "number" or given.levels or given.missing != "refuse")
     yield wrong, "onefold:scale plain is for numbers that are never missing"
-    yield given.missing not in ("refuse", "indicator"), "onefold:missing must be refuse or indicator"
     written = given.written
-    texts = (given.unit, given.format, written.decimal, written.group, given.review)
-    wrong = not all(isinstance(text, str) for text in texts)
-    yield wrong, "unit, format, decimalChar, groupChar and review must be texts"
-    lists = (given.true_values, given.false_values, given.missing_values or ())
-    wrong = not all(isinstance(text, str) for text in chain(*lists))
-    yield wrong, "trueValues, falseValues and missingValues must be lists of texts"
-    wrong = not isinstance(given.required, bool) or not isinstance(written.bare, bool)
-    yield wrong, "required and bareNumber must be true or false"
-    wrong = not can_be_written((given.name, *texts, *chain(*lists), *given.levels))
-    yield wrong, "a text in it cannot be written to a file"
-    yield (
-        given.confirmed is not None and not _is_confirmation(given.confirmed),
-        f"onefold:confirmed must name by, on and ground, lines of at most {LONGEST_GROUND} characters, and "
-        "whether it is a publicSource",
-    )
+    lists = (given.true_values, given.false_values, given.missing_values or (), given.levels)
+    texts = (given.name, given.unit, given.format, written.decimal, written.group, given.review)
+    yield not can_be_written(chain(texts, *lists)), "a text in it cannot be written to a file"
     wrong = not written.decimal or written.decimal == written.group
     yield wrong, "decimalChar and groupChar must be two different marks"
+
+
+def _about_dates(given: Any) -> Checks:
+    """Dates must be readable from the file they are written to, whatever the column is for."""
+    if given.type in CALENDAR:
+        wrong = given.format != "default" and not _is_pattern(given.format)
+        yield wrong, 'format must be "default" or a pattern such as %d/%m/%Y'
+        (first, last), unit = CALENDAR[given.type], "day" if given.type == "date" else "second"
+        for key in BOUNDS:
+            value = getattr(given, KEYS[key][0])
+            wrong = value is not None and not (first <= value <= last and float(value).is_integer())
+            yield wrong, f"{key} must be a whole {unit} of the years 1 to 9999"
+
+
+def _about_encoder(given: Any) -> Checks:
+    if given.encoder is None:
+        return
+    wrong = given.type != "string" or given.role == "label"
+    yield wrong, "onefold:encoder is for a column of the type string that is no label"
+    others = (given.low, given.high, given.fill, given.other, given.log_unit)
+    wrong = given.levels or given.bins or any(value is not None for value in others)
+    yield wrong, "a column with an encoder has neither range nor categories"
 
 
 def _about_cells(given: Any) -> Checks:
@@ -113,41 +208,6 @@ def _about_cells(given: Any) -> Checks:
     yield from (_about_levels if given.is_category else _about_range)(given)
 
 
-def _is_confirmation(given: Any) -> bool:
-    if not isinstance(given, Confirmation) or not isinstance(given.public_source, bool):
-        return False
-    texts = given[:3]
-    lines = all(isinstance(text, str) and 0 < len(text) <= LONGEST_GROUND for text in texts)
-    return lines and "".join(texts).isprintable() and all(map(str.strip, texts))
-
-
-def _about_numbers(given: Any) -> Checks:
-    """Numbers and dates must be readable from the file they are written to, whatever the column is for."""
-    told = {"minimum": given.low, "maximum": given.high, "onefold:fill": given.fill}
-    for key, value in (*told.items(), ("onefold:logUnit", given.log_unit)):
-        wrong = value is not None and not _is_finite(value)
-        yield wrong, f"{key} must be finite: declare it from what the column means"
-    if given.type in CALENDAR:
-        wrong = given.format != "default" and not _is_pattern(given.format)
-        yield wrong, 'format must be "default" or a pattern such as %d/%m/%Y'
-        (first, last), unit = CALENDAR[given.type], "day" if given.type == "date" else "second"
-        for key, value in told.items():
-            wrong = value is not None and not (first <= value <= last and float(value).is_integer())
-            yield wrong, f"{key} must be a whole {unit} of the years 1 to 9999"
-
-
-def _about_encoder(given: Any) -> Checks:
-    if given.encoder is None:
-        return
-    wrong = not hasattr(given.encoder, "digest") or not hasattr(given.encoder, "width")
-    yield wrong, "encoder must be a CellEncoder, an OnnxEncoder or a SentenceEncoder"
-    wrong = given.type != "string" or given.role == "label"
-    yield wrong, "onefold:encoder is for a column of the type string that is no label"
-    others = (given.low, given.high, given.fill, given.other, given.log_unit)
-    wrong = given.levels or given.bins or any(value is not None for value in others)
-    yield wrong, "a column with an encoder has neither range nor categories"
-
-
 def _is_pattern(text: str) -> bool:
     """Whether dates can be written and read by a pattern."""
     moment = datetime(2001, 2, 3, 4, 5, 6, tzinfo=UTC)
@@ -156,17 +216,6 @@ def _is_pattern(text: str) -> bool:
     except (ValueError, re.error):  # a stray %, or a part that stands there twice
         return False
     return "%" in text
-
-
-def can_be_written(texts: Iterable[Any]) -> bool:
-    """Whether no text holds half a character, as JSON allows."""
-    letters = chain.from_iterable(text for text in texts if isinstance(text, str))
-    return not any("\ud800" <= letter <= "\udfff" for letter in letters)
-
-
-def _is_finite(value: Any) -> bool:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return number and -sys.float_info.max <= value <= sys.float_info.max
 
 
 def _about_levels(given: Any) -> Checks:
@@ -179,8 +228,8 @@ def _about_levels(given: Any) -> Checks:
     if given.type == "integer":
         wrong = not all(float(level).is_integer() and abs(level) <= WHOLE_NUMBERS for level in given.levels)
         yield wrong, "entries of constraints.enum must be whole numbers of at most 15 digits"
-    known = given.levels if given.type == "string" else map(float, given.levels)
-    yield len(set(known)) != len(given.levels), "an entry of constraints.enum stands there twice"
+    distinct = set(given.levels if given.type == "string" else map(float, given.levels))
+    yield len(distinct) != len(given.levels), "an entry of constraints.enum stands there twice"
     wrong = any(isinstance(level, str) and (not level or level != level.strip()) for level in given.levels)
     yield wrong, "entries of constraints.enum must be texts that neither begin nor end with a blank"
     wrong = given.other is not None and given.other not in given.levels
@@ -209,20 +258,16 @@ def _about_range(given: Any) -> Checks:
     yield wrong, "onefold:bins must be ascending numbers inside the range"
 
 
-def schema_objection(given: Any) -> str | None:
-    """Return why the declarations of columns make no table, or None if they do.
+def check_schema(given: Any) -> None:
+    """Refuse declarations of columns that make no table.
 
     Parameters
     ----------
     given : Schema
         The declarations, each of which is sound.
-
-    Returns
-    -------
-    str or None
-        What is wrong with them.
     """
-    return number_objection(given.fields) or _first(_about_table(given))
+    check_count(given.fields)
+    _refuse_first(_about_table(given))
 
 
 def _about_table(given: Any) -> Checks:
@@ -240,10 +285,141 @@ def _about_table(given: Any) -> Checks:
         yield wrong, f"{key} must be a whole number from 1 on"
     yield given.source not in SOURCES, f"source must be one of {', '.join(SOURCES)}"
     texts = (given.name, *given.missing_values)
-    wrong = not all(isinstance(text, str) for text in texts) or not can_be_written(texts)
-    yield wrong, "name and missingValues of a schema must be texts"
+    yield (
+        not (_are_texts(texts) and can_be_written(texts)),
+        "name and missingValues of a schema must be texts",
+    )
 
 
-def number_objection(fields: Sequence[Any]) -> str | None:
-    """Return what is wrong with the number of fields, before any of them is looked at."""
-    return None if 1 <= len(fields) <= MOST_FIELDS else f"a schema has from 1 to {MOST_FIELDS} fields"
+def check_count(fields: Sequence[Any]) -> None:
+    """Refuse too many fields before any of them is looked at."""
+    if not 1 <= len(fields) <= MOST_FIELDS:
+        raise InvalidInputError(f"a schema has from 1 to {MOST_FIELDS} fields")
+
+
+# --- the entry of a field in a schema file ------------------------------------------------------------------
+
+
+def entry_of(declared: Any, folder: Path | None = None) -> dict[str, Any]:
+    """Return what a schema file says about a field; what says nothing is left out.
+
+    Parameters
+    ----------
+    declared : Field
+        The declaration.
+    folder : Path or None, default=None
+        Folder of the file, for which the path of an encoder is written; None leaves it out.
+
+    Returns
+    -------
+    dict of str to Any
+        JSON values, in the order of the file, without texts for people.
+    """
+    entry: dict[str, Any] = {}
+    for key, (name, _) in KEYS.items():
+        value = attrgetter(name)(declared)
+        usual = key not in ("name", "type") and value == attrgetter(name)(type(declared))
+        if usual or (key == "enum" and declared.type == "boolean"):
+            continue
+        place = entry.setdefault("constraints", {}) if key in CONSTRAINTS else entry
+        place[key] = _plain_value(declared, key, value, folder)
+    return entry
+
+
+def _plain_value(declared: Any, key: str, value: Any, folder: Path | None) -> Any:
+    if isinstance(value, CellEncoder):
+        return value.entry(folder)
+    if isinstance(value, Confirmation):
+        return {name: part for name, part in value._asdict().items() if part is not False}
+    if key in BOUNDS and declared.type in CALENDAR:
+        return _written_moment(declared, value)
+    return list(value) if isinstance(value, tuple) else plain_number(value)
+
+
+def plain_number(value: Any) -> Any:
+    """Write a whole number as one; anything else stays what it is."""
+    whole = isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    return int(value) if whole else value
+
+
+def _written_moment(declared: Any, value: float) -> str:
+    unit = "D" if declared.type == "date" else "s"
+    moment: Any = np.array([int(value)]).astype(f"datetime64[{unit}]").astype(object)[0]
+    if declared.format != "default":
+        # The file format wants bounds written like the cells. Some patterns lose the century or the day.
+        text = str(moment.strftime(declared.format))
+        if _moment(declared.type, declared.format, text) == value:
+            return text
+    return str(moment.isoformat())
+
+
+def _moment(kind: str, pattern: str, text: str) -> float:
+    """Read a bound that is a date, written as in ISO 8601 or else like the cells; NaN if it is none."""
+    moments = (moment_reader(form, days=kind == "date")(text) for form in ("default", pattern))
+    return next((moment for moment in moments if not math.isnan(moment)), math.nan)
+
+
+def field_arguments(entry: Any, folder: Path | None) -> dict[str, Any]:
+    """Read an entry of ``fields`` in a schema file.
+
+    Parameters
+    ----------
+    entry : dict
+        The entry.
+    folder : Path or None
+        Folder of the file, where the path of an encoder begins; None follows no path.
+
+    Returns
+    -------
+    dict of str to Any
+        What a :class:`~onefold.tables.Field` is made of, not checked yet.
+    """
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise InvalidInputError("every field of a schema needs a name")
+    try:
+        return _arguments({"type": "string", **entry}, folder)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"field {entry['name']!r}: {error}") from None
+
+
+def _arguments(entry: dict[str, Any], folder: Path | None) -> dict[str, Any]:
+    constraints = entry.get("constraints", {})
+    if not isinstance(constraints, dict):
+        raise InvalidInputError("constraints must be an object")
+    about = {key: value for key, value in entry.items() if key not in (*KEYS, "constraints")}
+    for key in about:
+        if key.startswith("onefold:"):
+            raise InvalidInputError(f"there is no key {key!r}")
+    for key in constraints:
+        if key not in CONSTRAINTS:
+            raise InvalidInputError(f"the constraint {key!r} is not one of {', '.join(CONSTRAINTS)}")
+    arguments: dict[str, Any] = {"about": about}
+    written: dict[str, Any] = {}
+    for key, (name, _) in KEYS.items():
+        place = constraints if key in CONSTRAINTS else entry
+        if key in place:
+            kind, _, part = name.rpartition(".")
+            (written if kind else arguments)[part] = _read_value(entry, key, place[key], folder)
+    return arguments | {"written": NumberFormat(**written)}
+
+
+def _read_value(entry: dict[str, Any], key: str, value: Any, folder: Path | None) -> Any:
+    if key in LISTS:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidInputError(f"{key} must be a list")
+        return tuple(value)
+    if key in BOUNDS and isinstance(value, str):
+        if entry["type"] not in CALENDAR:
+            raise InvalidInputError(f"minimum and maximum of a {entry['type']} must be numbers")
+        moment = _moment(entry["type"], entry.get("format", "default"), value)
+        if math.isnan(moment):
+            raise InvalidInputError("minimum and maximum must be dates such as 2020-12-31")
+        return moment
+    if key == "onefold:encoder" and value is not None:
+        return CellEncoder.of_entry(value, folder)
+    if key == "onefold:confirmed" and value is not None:
+        try:
+            return Confirmation(**value)
+        except TypeError:
+            raise InvalidInputError("onefold:confirmed must say by, on and ground") from None
+    return value

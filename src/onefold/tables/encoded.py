@@ -6,11 +6,12 @@ import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from onefold._base.arrays import Floats, Mask
+from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters
 from onefold.encoders.onnx import (
     WIDEST,
     MapFiles,
@@ -28,23 +29,21 @@ __all__ = ["CellEncoder"]
 CELL_KINDS = ("text", "image")
 DIGEST = re.compile("[0-9a-f]{64}")
 # Keys of the file format, and the settings that they say.
-SETTINGS = {
-    "kind": "kind",
-    "pooling": "pooling",
-    "output": "output",
-    "maxTokens": "max_tokens",
-    "size": "size",
-    "mean": "mean",
-    "std": "std",
+SETTINGS = {name: name for name in ("kind", "pooling", "output", "size", "mean", "std")} | {
+    "maxTokens": "max_tokens"
 }
-KEYS = ("path", "tokenizer", "digest", "width", *SETTINGS)
+PLACES = ("path", "tokenizer")
+KEYS = (*PLACES, "digest", "width", *SETTINGS)
 
 
 class _Loaded:
-    """The map once it is needed; copies of a declaration share it."""
+    """The map once it is needed; copies of a declaration share it, and a stored one starts without it."""
 
-    def __init__(self, found: OnnxMap | None = None) -> None:
-        self.lock, self.map = threading.Lock(), found
+    def __init__(self, loaded: OnnxMap | None = None) -> None:
+        self.lock, self.map = threading.Lock(), loaded
+
+    def __reduce__(self) -> Any:
+        return _Loaded, ()
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class CellEncoder:
     Examples
     --------
     >>> from onefold.tables import CellEncoder
-    >>> CellEncoder.from_dict({"kind": "text", "digest": "0" * 64, "width": 384}).width
+    >>> CellEncoder.of_entry({"kind": "text", "digest": "0" * 64, "width": 384}).width
     384
     """
 
@@ -88,20 +87,17 @@ class CellEncoder:
     folder: Path | None = field(default=None, compare=False)
     loaded: _Loaded = field(default_factory=_Loaded, compare=False, repr=False)
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "kind": OneOf(CELL_KINDS),
+        "digest": Instance(
+            lambda digest: isinstance(digest, str) and DIGEST.fullmatch(digest) is not None,
+            "64 hexadecimal digits",
+        ),
+        "width": Whole(1, WIDEST),
+    }
+
     def __post_init__(self) -> None:
-        if self.settings.kind not in CELL_KINDS:
-            raise InvalidInputError(f"the encoder of a column must be one of {' or '.join(CELL_KINDS)}")
-        if not isinstance(self.digest, str) or DIGEST.fullmatch(self.digest) is None:
-            raise InvalidInputError("the digest of an encoder must be 64 hexadecimal digits")
-        whole = isinstance(self.width, int) and not isinstance(self.width, bool)
-        if not whole or not 1 <= self.width <= WIDEST:
-            raise InvalidInputError(f"the width of an encoder must be a whole number from 1 to {WIDEST}")
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "loaded"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, loaded=_Loaded())
+        check_parameters(self)
 
     def __deepcopy__(self, memo: Any) -> CellEncoder:
         return self  # nothing of it changes, and loading the map takes long
@@ -221,12 +217,12 @@ class CellEncoder:
     # --- the file format ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls, given: Any, folder: Path | None = None) -> CellEncoder:
-        """Make an encoder from the key ``onefold:encoder`` of a field.
+    def of_entry(cls, entry: Any, folder: Path | None = None) -> CellEncoder:
+        """Make an encoder of the key ``onefold:encoder`` of a field.
 
         Parameters
         ----------
-        given : dict
+        entry : dict
             JSON values.
         folder : Path or None, default=None
             Folder of the schema file, where its paths begin; None for a schema from elsewhere, whose paths
@@ -237,33 +233,31 @@ class CellEncoder:
         CellEncoder
             The declaration. Without a digest, a width or a kind they are taken from the file.
         """
-        if not isinstance(given, Mapping):
+        if not isinstance(entry, Mapping):
             raise InvalidInputError("onefold:encoder must be an object")
-        unknown = [key for key in given if key not in KEYS]
-        if unknown:
-            raise InvalidInputError(f"onefold:encoder has no key {unknown[0]!r}: {', '.join(KEYS)}")
-        if not all(isinstance(given.get(key, ""), str) for key in ("path", "tokenizer")):
+        for key in entry:
+            if key not in KEYS:
+                raise InvalidInputError(f"onefold:encoder has no key {key!r}: {', '.join(KEYS)}")
+        if not all(isinstance(entry.get(key, ""), str) for key in PLACES):
             raise InvalidInputError("path and tokenizer of onefold:encoder must be texts")
         settings: dict[str, Any] = {
-            name: tuple(given[key]) if isinstance(given[key], list) else given[key]
+            name: tuple(entry[key]) if isinstance(entry[key], list) else entry[key]
             for key, name in SETTINGS.items()
-            if key in given
+            if key in entry
         }
-        places: list[Any] = [None, None]
-        if folder is not None:
-            places = [folder / given[key] if key in given else None for key in ("path", "tokenizer")]
-        if all(key in given for key in ("kind", "digest", "width")):
-            files = None if places[0] is None else files_at(places[0], places[1])
-            return cls(given["digest"], given["width"], MapSettings(**settings), files)
-        if places[0] is None:
+        path, tokenizer = (folder / entry[key] if folder and key in entry else None for key in PLACES)
+        if all(key in entry for key in ("kind", "digest", "width")):
+            files = None if path is None else files_at(path, tokenizer)
+            return cls(entry["digest"], entry["width"], MapSettings(**settings), files)
+        if path is None:
             raise InvalidInputError("onefold:encoder needs a path, or kind, digest and width")
-        found = cls.from_path(places[0], places[1], **settings)
+        encoder = cls.from_path(path, tokenizer, **settings)
         for key in ("digest", "width"):
-            if key in given and given[key] != getattr(found, key):
-                raise InvalidInputError(f"{places[0]}: not the encoder that was declared: its {key} differs")
-        return found
+            if entry.get(key, getattr(encoder, key)) != getattr(encoder, key):
+                raise InvalidInputError(f"{path}: not the encoder that was declared: its {key} differs")
+        return encoder
 
-    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
+    def entry(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the key ``onefold:encoder`` of a field.
 
         Parameters
@@ -276,19 +270,18 @@ class CellEncoder:
         dict
             JSON values. Without paths, what sites must agree on.
         """
-        found: dict[str, Any] = {"kind": self.kind, "digest": self.digest, "width": self.width}
-        usual = {each.name: each.default for each in fields(MapSettings)}
+        entry: dict[str, Any] = {"kind": self.kind, "digest": self.digest, "width": self.width}
         for key, name in SETTINGS.items():
             value = getattr(self.settings, name)
-            if key != "kind" and value != usual[name]:
-                found[key] = list(value) if isinstance(value, tuple) else value
-        if folder is None or self.files is None:
-            return found
-        places = {"path": self.files.model, "tokenizer": self.files.tokenizer}
-        return found | {key: _written(place, folder) for key, place in places.items() if place is not None}
+            if key != "kind" and value != getattr(MapSettings, name):
+                entry[key] = list(value) if isinstance(value, tuple) else value
+        if folder is not None and self.files is not None:
+            places = zip(PLACES, (self.files.model, self.files.tokenizer), strict=True)
+            entry |= {key: _place_below(place, folder) for key, place in places if place is not None}
+        return entry
 
 
-def _written(place: Path, folder: Path) -> str:
+def _place_below(place: Path, folder: Path) -> str:
     """A path as a schema file says it: relative where it is below the folder of the file."""
     whole, top = place.resolve(), folder.resolve()
     return whole.relative_to(top).as_posix() if whole.is_relative_to(top) else str(whole)

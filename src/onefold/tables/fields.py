@@ -23,9 +23,16 @@ from onefold.tables.cells import (
     stripped,
     texts_of,
 )
-from onefold.tables.declarations import Confirmation, article, objection
+from onefold.tables.declarations import (
+    MARKS,
+    Confirmation,
+    article,
+    check_field,
+    entry_of,
+    field_arguments,
+    plain_number,
+)
 from onefold.tables.encoded import CellEncoder
-from onefold.tables.schema_format import field_arguments, field_contract, field_marks, plain_number
 
 __all__ = ["PROBLEMS", "Field"]
 
@@ -145,9 +152,7 @@ class Field:
         if self.type == "boolean" and not self.levels:
             object.__setattr__(self, "levels", (False, True))
         object.__setattr__(self, "encoder", _of_column(self.encoder))
-        wrong = objection(self)
-        if wrong:
-            raise InvalidInputError(f"field {self.name!r}: {wrong}")
+        check_field(self)
         # 1 and 1.0 are one declaration: their names, files and digests are the same.
         for name in ("levels", "bins"):
             object.__setattr__(self, name, tuple(map(plain_number, getattr(self, name))))
@@ -611,12 +616,12 @@ class Field:
     # --- the file format ----------------------------------------------------------------------------------
 
     @classmethod
-    def from_dict(cls, given: Any, folder: Path | None = None) -> "Field":
-        """Make a field from an entry of ``fields`` in a schema file.
+    def of_entry(cls, entry: Any, folder: Path | None = None) -> "Field":
+        """Make a field of an entry of ``fields`` in a schema file.
 
         Parameters
         ----------
-        given : dict
+        entry : dict
             The entry.
         folder : Path or None, default=None
             Folder of the schema file, where the path of an encoder begins; None follows no path.
@@ -626,9 +631,9 @@ class Field:
         Field
             The same, checked.
         """
-        return cls(**field_arguments(given, folder))
+        return cls(**field_arguments(entry, folder))
 
-    def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
+    def entry(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the entry of ``fields`` in a schema file.
 
         Parameters
@@ -641,16 +646,7 @@ class Field:
         dict
             JSON values.
         """
-        found = self.contract()
-        if self.encoder is not None:
-            found["onefold:encoder"] = self.encoder.to_dict(folder)
-        return {
-            "name": found.pop("name"),
-            "type": found.pop("type"),
-            **self.about,
-            **found,
-            **field_marks(self),
-        }
+        return {"name": self.name, "type": self.type, **self.about, **entry_of(self, folder)}
 
     def contract(self) -> dict[str, Any]:
         """Return what sites must agree on: the entry without texts for people, marks and confirmations.
@@ -660,7 +656,7 @@ class Field:
         dict
             JSON values.
         """
-        return field_contract(self)
+        return {key: value for key, value in entry_of(self).items() if key not in MARKS}
 
 
 def _of_column(given: Any) -> Any:

@@ -1,5 +1,6 @@
 """The declared contract of a table: its file, its digest, and the code between tables and rows of numbers."""
 
+import hashlib
 import json
 import math
 import os
@@ -19,18 +20,16 @@ from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
-from onefold.tables.declarations import ENCODED_ROLES, Confirmation, schema_objection
+from onefold.tables.declarations import ENCODED_ROLES, Confirmation, check_count, check_schema
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
-from onefold.tables.schema_format import (
-    differing,
-    digest_of,
-    schema_arguments,
-    schema_content,
-    shared_keys,
-)
 
-__all__ = ["Schema"]
+__all__ = ["Schema", "differing"]
+
+PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
+VERSION = 1
+# Keys of our own for the whole table, and the attributes that they say.
+OWN_KEYS = {"rowsAbout": "rows_about", "rowsPerPerson": "rows_per_person", "source": "source"}
 
 LARGEST_FILE = 20_000_000
 SHOWN_NAMES = 8
@@ -98,9 +97,7 @@ class Schema(TransformerMixin, BaseEstimator):
         self.source = source
         if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
             raise InvalidInputError("fields must be a sequence of Field")
-        wrong = schema_objection(self)
-        if wrong:
-            raise InvalidInputError(wrong)
+        check_schema(self)
 
     @classmethod
     def infer(
@@ -745,7 +742,13 @@ class Schema(TransformerMixin, BaseEstimator):
         dict
             JSON values in the Frictionless Table Schema format.
         """
-        return schema_content(self, [known.to_dict(folder) for known in self.fields])
+        return {
+            "$schema": PROFILE,
+            **({"name": self.name} if self.name else {}),
+            "fields": [known.entry(folder) for known in self.fields],
+            "missingValues": list(self.missing_values),
+            "onefold": self._own_keys,
+        }
 
     @classmethod
     def from_dict(cls, given: Any, folder: Path | None = None) -> "Schema":
@@ -763,8 +766,22 @@ class Schema(TransformerMixin, BaseEstimator):
         Schema
             The schema, checked.
         """
-        arguments = schema_arguments(given)
-        return cls(tuple(Field.from_dict(entry, folder) for entry in given["fields"]), **arguments)
+        if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
+            raise InvalidInputError('a schema is an object with a list of "fields"')
+        check_count(given["fields"])
+        own, missing = given.get("onefold", {}), given.get("missingValues", [""])
+        if not isinstance(own, dict) or not isinstance(missing, list):
+            raise InvalidInputError('"onefold" must be an object, and missingValues must be a list of texts')
+        if own.get("version", VERSION) != VERSION:
+            raise InvalidInputError(f"the schema must be of version {VERSION}: this onefold reads no other")
+        for key in own.keys() - {"version", *OWN_KEYS}:
+            raise InvalidInputError(f'there is no key {key!r} in "onefold": {", ".join(OWN_KEYS)}')
+        return cls(
+            tuple(Field.of_entry(entry, folder) for entry in given["fields"]),
+            name=given.get("name", ""),
+            missing_values=tuple(missing),
+            **{OWN_KEYS[key]: value for key, value in own.items() if key != "version"},
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a file, completely or not at all.
@@ -807,13 +824,29 @@ class Schema(TransformerMixin, BaseEstimator):
     @property
     def digest(self) -> str:
         """Sum of everything that sites must agree on; texts for people are left out."""
-        return digest_of(shared_keys(self) | {"fields": [known.contract() for known in self.fields]})
+        return digest_of(self._shared_keys | {"fields": [known.contract() for known in self.fields]})
 
     @property
     def field_digests(self) -> tuple[tuple[str, str], ...]:
         """Name and sum of each field, and of what holds for all: what a site shows of its schema."""
         own = [(known.name, digest_of(known.contract())[:16]) for known in self.fields]
-        return (*own, ("", digest_of(shared_keys(self))[:16]))
+        return (*own, ("", digest_of(self._shared_keys)[:16]))
+
+    @property
+    def _own_keys(self) -> dict[str, Any]:
+        """What is declared of the whole table beyond the file format; what says nothing is left out."""
+        values = {key: getattr(self, name) for key, name in OWN_KEYS.items()}
+        told = {key: value for key, value in values.items() if value not in (None, "declared")}
+        return {"version": VERSION, **told}
+
+    @property
+    def _shared_keys(self) -> dict[str, Any]:
+        """What holds for all columns and sites must agree on; a public sample is as good as a declaration."""
+        own = {key: value for key, value in self._own_keys.items() if key != "source"}
+        return {
+            "missingValues": sorted(self.missing_values),
+            "onefold": own | {"private": self.source == "private"},
+        }
 
     def difference(self, other: "Schema") -> str | None:
         """Name the first thing in which two schemas differ.
@@ -847,3 +880,36 @@ def _root(squares: Iterable[float]) -> float:
     total = math.fsum(squares)
     root = math.sqrt(total)
     return root if root * root == total else math.nextafter(root, math.inf)
+
+
+def digest_of(content: Any) -> str:
+    """SHA-256 sum of JSON values, in whatever order their keys stand."""
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def differing(ours: Sequence[tuple[str, str]], theirs: Sequence[tuple[str, str]]) -> str | None:
+    """Name the first field in which two lists of :attr:`onefold.tables.Schema.field_digests` differ.
+
+    Parameters
+    ----------
+    ours : sequence of (str, str)
+        Names and sums of the one schema.
+    theirs : sequence of (str, str)
+        Names and sums of the other.
+
+    Returns
+    -------
+    str or None
+        What differs, in words; None if nothing does.
+    """
+    for place, (mine, yours) in enumerate(zip(ours, theirs, strict=False), 1):
+        if mine == yours:
+            continue
+        if mine[0] != yours[0]:
+            names = [repr(name) if name else "no further field" for name in (mine[0], yours[0])]
+            return f"field {place} is {names[0]} in the one schema and {names[1]} in the other"
+        if not mine[0]:
+            return "missingValues, rowsAbout, rowsPerPerson or the source"
+        return f"field {mine[0]!r}"
+    return None if len(ours) == len(theirs) else "the number of fields"

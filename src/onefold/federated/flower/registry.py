@@ -18,7 +18,7 @@ from onefold.federated.access.log import MembershipEvent, MembershipLog
 from onefold.federated.access.store import read_value, write_value
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 # Joined answers and distances cannot be compared, and no site's sums are taken without the others'.
 NO_SUMS = (

@@ -13,7 +13,7 @@ from onefold._base.fixed_point import MOST_ROWS
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.moments._release import plain_labels
-from onefold.tables.schema_format import differing
+from onefold.tables.schema import differing
 
 if TYPE_CHECKING:
     from onefold.privacy.moments._estimator import PrivateMoments
