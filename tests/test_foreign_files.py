@@ -166,7 +166,7 @@ def test_whatever_a_table_reader_raises_becomes_one_line_with_the_path(tmp_path,
         path = tmp_path / f"table{found.suffix}"
         path.write_bytes(found.sample)
         for kind in ("Npz", "Parquet", "Csv"):
-            monkeypatch.setattr(f"onefold.tables.sources.{kind}Source._blocks", failing(raised))
+            monkeypatch.setattr(f"onefold.tables.reading.{kind}Source._blocks", failing(raised))
         with pytest.raises(FileFormatError, match="table"):
             read_table(path)
 

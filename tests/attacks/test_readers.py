@@ -26,11 +26,10 @@ from tests.tiers import later
 
 from onefold import encoders
 from onefold.tables import Field, Schema, read_table
-from onefold.tables.blocks import Source
 from onefold.tables.cells import NumberFormat
 from onefold.tables.columns import Parsed, column_of, rows_of
-from onefold.tables.reading import Held
-from onefold.tables.sources import READERS, open_table
+from onefold.tables.formats import Source
+from onefold.tables.reading import READERS, Held, open_table
 from onefold.tables.tasks import as_labels
 
 TOKENS = ("", "NA", "Inf", "nan", "-", "999", "1e3", " ? ")

@@ -200,7 +200,7 @@ def test_table_too_large_for_memory_is_refused_in_one_line(tmp_path: Path, capsy
         raise MemoryError
 
     (tmp_path / "t.csv").write_text(GOOD)
-    monkeypatch.setattr("onefold.tables.sources.np.fromiter", starve)
+    monkeypatch.setattr("onefold.tables.reading.np.fromiter", starve)
     refused(capsys, ["fit", tmp_path / "t.csv", "--label", "y", "--out", tmp_path / "m"], "not enough memory")
 
 

@@ -10,7 +10,7 @@ from tests.attacks.test_readers import SCHEMA, SPELLED, TEXTS, TOKENS
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, read_table
 from onefold.tables.cells import plain_column, stripped
-from onefold.tables.sources import CsvSource
+from onefold.tables.delimited import CsvSource
 
 # fmt: off
 EXTREME = [
@@ -149,7 +149,7 @@ def test_a_line_of_too_few_empty_cells_is_not_a_blank_one(tmp_path: Path) -> Non
 
 
 def test_usual_files_are_read_by_arrow_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CsvSource, "_read_lines", refusing)
+    monkeypatch.setattr(CsvSource, "_line_by_line", refusing)
     for name, text in {
         "quotes": 'a,b\n"x, y ""y""\nz",1\n5" disk,2\n',
         "blank": "a,b\n\n  \n1,2\n\n",

@@ -14,8 +14,7 @@ from onefold.cli.app import main
 from onefold.cli.console import one_line
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.tables import Field, Schema, check_table, read_table, write_table
-from onefold.tables.reading import scan
-from onefold.tables.sources import open_table
+from onefold.tables.reading import open_table, scan
 
 pytest.importorskip("sqlalchemy")
 

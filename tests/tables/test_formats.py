@@ -65,8 +65,8 @@ def test_json_lines_are_a_table(name: str, tmp_path: Path) -> None:
         ('{"a": 1}\n["secret"]\n', "line 2 is no JSON object"),
         ('{"a": NaN}\n', "line 1 is no JSON object"),
         ('{"a": ' + "[" * 5000 + "\n", "line 1 is no JSON object"),
-        ('{"a": [1]}\n', "column 'a' holds neither numbers nor texts"),
-        ('{"a": {"secret": 1}}\n', "column 'a' holds neither numbers nor texts"),
+        ('{"a": [1]}\n', "column 'a' holds neither numbers, nor dates, nor texts"),
+        ('{"a": {"secret": 1}}\n', "column 'a' holds neither numbers, nor dates, nor texts"),
         ("\n\n", "the table has no rows"),
         ('{"a": 1, "": 2}', "column 2 has no name"),
         ('{"1": 1, "2.5": 2}', "is there a header line"),
@@ -113,7 +113,7 @@ def test_bad_workbooks_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     whole = sheet(tmp_path / "t.xlsx", ("a", "b"), (1, 2))
     (tmp_path / "cut.xlsx").write_bytes(whole.read_bytes()[:-200])
     assert "not an Excel workbook" in refuse(tmp_path / "cut.xlsx")
-    monkeypatch.setattr("onefold.tables.sources.MOST_UNPACKED", 1000)
+    monkeypatch.setattr("onefold.tables.formats.MOST_UNPACKED", 1000)
     assert "too large" in refuse(whole)
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(MissingDependencyError, match=r"pip install 'onefold\[excel\]'"):

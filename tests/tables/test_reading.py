@@ -16,8 +16,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarnin
 from onefold.tables import Field, Schema, read_table, write_table
 from onefold.tables.cells import NumberFormat
 from onefold.tables.inference import is_index
-from onefold.tables.reading import scan
-from onefold.tables.sources import open_table
+from onefold.tables.reading import open_table, scan
 
 EXPECTED = {"name": ["Ada", "Bob"], "age": ["36", "41"], "city": ["Graz", "Wien"]}
 LINES = ["name{d}age{d}city", "Ada{d}36{d}Graz", "Bob{d}41{d}Wien"]
@@ -117,7 +116,7 @@ def test_windows_text_is_read_with_a_warning(tmp_path: Path) -> None:
 def test_utf8_letters_at_the_edge_of_a_chunk_are_no_other_encoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onefold.tables.sources.MOST_BYTES", 16)
+    monkeypatch.setattr("onefold.tables.delimited.MOST_BYTES", 16)
     path = write(tmp_path / "t.csv", "a,b\n" + "öäü€,1\n" * 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -128,8 +127,8 @@ def test_utf8_letters_at_the_edge_of_a_chunk_are_no_other_encoding(
 def test_chunks_end_behind_rows_wherever_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("onefold.tables.sources.CHUNK_CHARACTERS", size)
-    monkeypatch.setattr("onefold.tables.sources.SAMPLE_CHARACTERS", 1)
+    monkeypatch.setattr("onefold.tables.delimited.CHUNK_CHARACTERS", size)
+    monkeypatch.setattr("onefold.tables.delimited.SAMPLE_CHARACTERS", 1)
     cells = ["x", "two\nlines", 'five" pipe', "a\n\nb,c\n", 'closed"', '"\n"', *map(str, range(20))] * 3
     written = ["x", '"two\nlines"', 'five" pipe', '"a\n\nb,c\n"', 'closed"', '"""\n"""', *cells[6:26]] * 3
     path = write(tmp_path / "t.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in written))
@@ -298,7 +297,7 @@ def test_parquet_types_and_gaps_become_plain_columns(tmp_path: Path) -> None:
     np.testing.assert_array_equal(table["money"], [1.25, np.nan, 2])
     np.testing.assert_array_equal(table["day"], np.array(["1970-01-01", "NaT", "1970-01-03"], "M8[D]"))
     parquet.write_table(arrow.table({"a": [[1], [2]]}), path)
-    assert "column 'a' holds neither numbers nor texts" in refuse(path)
+    assert "column 'a' holds neither numbers, nor dates, nor texts" in refuse(path)
 
 
 def test_damaged_npz_is_refused_or_means_the_same(tmp_path: Path) -> None:

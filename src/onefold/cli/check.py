@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read block by block, compare, tell."""
     from onefold.tables import check_table
-    from onefold.tables.sources import open_table
+    from onefold.tables.reading import open_table
 
     schema = Schema.load(args.schema).with_encoders(shared.encoders_of(args))
     if args.digest is not None and args.digest != schema.digest:

@@ -11,8 +11,8 @@ from onefold.cli.console import show, without_bars
 from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema
+from onefold.tables.formats import check_header
 from onefold.tables.rows import Rows
-from onefold.tables.sources import check_header
 
 BETTER = (
     "This protects single cells best; to protect whole records or persons, onefold synthesize keeps more of "

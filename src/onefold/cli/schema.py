@@ -99,9 +99,8 @@ def _add_show(parts: Any) -> None:
 def run_infer(args: argparse.Namespace) -> int:
     """Read the sample, propose, write, tell."""
     from onefold.tables import Schema
-    from onefold.tables.databases import is_address
-    from onefold.tables.reading import stem_of
-    from onefold.tables.sources import open_table
+    from onefold.tables.formats import is_address
+    from onefold.tables.reading import open_table, stem_of
 
     stem, folder = stem_of(args.data), Path() if is_address(args.data) else Path(args.data).parent
     out = str(folder / f"{stem}.schema.json") if args.out is None else args.out

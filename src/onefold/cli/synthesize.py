@@ -258,7 +258,7 @@ def _check_look(path: str | None, schema: Schema) -> None:
     """Refuse a look that could not work before anything is spent."""
     if path is None:
         return
-    from onefold.tables.sources import open_table
+    from onefold.tables.reading import open_table
 
     if schema.classes is None:
         raise InvalidInputError("--evaluate needs a schema with a label of classes")

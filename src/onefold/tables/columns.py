@@ -146,6 +146,11 @@ def unknown_column(
     name: str, known: Sequence[str], where: str, taken: Collection[str] = ()
 ) -> InvalidInputError:
     """Return the error for a column that is not there, with the name that may be meant."""
-    near = get_close_matches(name, [other for other in known if other not in taken], n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
+    hint = similar_name(name, [other for other in known if other not in taken])
     return InvalidInputError(f"{where} has no column {name!r} among its {len(known)}{hint}")
+
+
+def similar_name(name: str, names: Sequence[str]) -> str:
+    """Return the end of a message about a name that is not there: the one that may be meant."""
+    near = get_close_matches(name, names, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""

@@ -13,13 +13,35 @@ import numpy as np
 import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, column_array, rounds_whole
+from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.tables.cells import is_texts, plain_column
 from onefold.tables.columns import named, names_of
-from onefold.tables.databases import is_address
-from onefold.tables.sources import BLOCK_ROWS, READERS, Source, open_table
+from onefold.tables.delimited import CsvSource
+from onefold.tables.formats import (
+    ARROW,
+    BLOCK_ROWS,
+    PARQUET,
+    DatabaseSource,
+    ExcelSource,
+    JsonLinesSource,
+    NpzSource,
+    ParquetSource,
+    Source,
+    is_address,
+    own_errors,
+)
 
-__all__ = ["Table"]
+__all__ = ["Table", "open_table"]
 
+READERS: dict[str, type[Source]] = {
+    ".csv": CsvSource,
+    ".tsv": CsvSource,
+    ".jsonl": JsonLinesSource,
+    ".ndjson": JsonLinesSource,
+    ".npz": NpzSource,
+    ".xlsx": ExcelSource,
+    **dict.fromkeys((*PARQUET, *ARROW), ParquetSource),
+}
 SUFFIXES = (".gz", ".sql", *READERS)
 
 
@@ -73,6 +95,43 @@ def stem_of(path: str) -> str:
     while Path(name).suffix.lower() in SUFFIXES:
         name = Path(name).stem
     return name
+
+
+def open_table(path: str | Path, *, private: bool = False) -> Source:
+    """Open a table with the reader that its name asks for.
+
+    Parameters
+    ----------
+    path : path or str
+        A file ending in .csv, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow; also .gz behind .csv, .tsv and
+        .jsonl. A folder of Parquet or Arrow files. Or the address of a table in a database,
+        ``sqlite:///FILE#TABLE``.
+    private : bool, default=False
+        Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
+        that something is said. Its delimiter follows from its header alone.
+
+    Returns
+    -------
+    Source
+        To be used in a ``with`` block.
+    """
+    if is_address(path):
+        return DatabaseSource(str(path), private=private)
+    path = Path(path)
+    if path.is_dir():
+        return ParquetSource(path, private=private)
+    name = path.name.lower()
+    reader = READERS.get(Path(name.removesuffix(".gz")).suffix)
+    if reader is None or (name.endswith(".gz") and reader not in (CsvSource, JsonLinesSource)):
+        raise InvalidInputError(
+            f"{path}: the name must end in .csv, .csv.gz, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow"
+        )
+    if not path.is_file():
+        raise InvalidInputError(f"{path}: {'not a' if path.exists() else 'no such'} file")
+    if path.stat().st_size == 0:
+        raise FileFormatError(f"{path}: the file is empty")
+    with own_errors(path):
+        return reader(path, private=private)
 
 
 def scan(
@@ -139,8 +198,9 @@ def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False
 class Held(Source):
     """A table in memory: a frame, a dict of columns, or an array without names."""
 
-    def __init__(self, table: Any) -> None:
-        super().__init__(getattr(table, "path", None) or "the table")
+    def _open(self) -> None:
+        table = self.path
+        self.path = getattr(table, "path", None) or "the table"
         if getattr(table, "ndim", 0) == 2 and not hasattr(table, "columns"):
             table = {f"x{number}": column for number, column in enumerate(np.asarray(table).T)}
             self.matrix, self.named = tuple(table), False

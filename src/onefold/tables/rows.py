@@ -17,6 +17,7 @@ from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of
 from onefold.tables.columns import Parsed, column_of, rows_of
 from onefold.tables.declarations import ENCODED_ROLES
 from onefold.tables.fields import Field
+from onefold.tables.formats import Source
 from onefold.tables.inference import (
     MANY_CLASSES,
     MISSING_TOKENS,
@@ -24,9 +25,8 @@ from onefold.tables.inference import (
     names_persons,
 )
 from onefold.tables.lenient import read_like, tokens_of
-from onefold.tables.reading import Table, gather, join_blocks, open_any
+from onefold.tables.reading import Table, gather, join_blocks, open_any, open_table
 from onefold.tables.schema import Schema
-from onefold.tables.sources import Source, open_table
 from onefold.tables.tasks import CLASSES, NUMBERS, Task, as_text, distinct_texts
 
 __all__ = ["Rows", "read_table", "row_blocks", "rows"]

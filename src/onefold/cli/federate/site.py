@@ -18,8 +18,8 @@ from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common, numbers, sources
 from onefold.exceptions import InvalidInputError
 from onefold.tables import read_table
+from onefold.tables.formats import check_header
 from onefold.tables.rows import Rows, may_be_amounts, rows
-from onefold.tables.sources import check_header
 from onefold.tables.tasks import CLASSES, NUMBERS
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from onefold.cli.arguments import NoiseOptions
 from onefold.exceptions import InvalidInputError
-from onefold.tables.databases import is_address
+from onefold.tables.formats import is_address
 from onefold.tables.rows import Mode, Rows, joined
 
 if TYPE_CHECKING:

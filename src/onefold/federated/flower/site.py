@@ -40,7 +40,7 @@ from onefold.privacy.ledger import AnyLedger, Ledger, all_of, check_counts
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 from onefold.tables.columns import count_rows
-from onefold.tables.databases import is_address, split_address
+from onefold.tables.formats import is_address, split_address
 
 PLACES = (".", "sites", "federation/sites")
 
