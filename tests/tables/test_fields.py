@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field
 from onefold.tables.cells import NumberFormat
+from onefold.tables.declarations import field_arguments
 from reference.table_encoding import encode_category, encode_number
 
 finite = st.floats(-1e6, 1e6)
@@ -245,7 +246,7 @@ def test_no_two_ranges_of_dates_stand_in_a_file_alike(pattern) -> None:
         for low in (-14610, -14600, 0, 1, 36, 21915)
     ]
     assert len({str(field.contract()) for field in fields}) == len(fields)
-    assert [Field.of_entry(field.entry()) for field in fields] == fields
+    assert [Field(**field_arguments(field.entry(), None)) for field in fields] == fields
 
 
 def test_one_and_one_point_zero_are_one_declaration() -> None:
@@ -280,7 +281,7 @@ def test_no_cell_of_any_kind_stops_reading() -> None:
 
 def test_a_field_stands_in_the_file_as_it_was_declared() -> None:
     for field in FIELDS:
-        assert Field.of_entry(field.entry()) == field
+        assert Field(**field_arguments(field.entry(), None)) == field
 
 
 KINDS = {

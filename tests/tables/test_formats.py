@@ -15,7 +15,7 @@ from pyarrow import feather, parquet
 
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.tables import Field, Schema, read_table
-from onefold.tables.reading import scan
+from reference.blocks import scan
 
 SCHEMA = Schema(
     [

@@ -16,7 +16,8 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarnin
 from onefold.tables import Field, Schema, read_table, write_table
 from onefold.tables.cells import NumberFormat
 from onefold.tables.inference import is_index
-from onefold.tables.reading import open_table, scan
+from onefold.tables.reading import open_table
+from reference.blocks import scan
 
 EXPECTED = {"name": ["Ada", "Bob"], "age": ["36", "41"], "city": ["Graz", "Wien"]}
 LINES = ["name{d}age{d}city", "Ada{d}36{d}Graz", "Bob{d}41{d}Wien"]

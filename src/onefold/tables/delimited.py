@@ -42,7 +42,13 @@ END = "\0"  # in no file, since NUL is refused: read inside a cell, it tells tha
 
 
 class CsvSource(Source):
-    """Text with a header line, compressed by gzip or not; see :func:`scan` for what is understood.
+    """Text with a header line, compressed by gzip or not.
+
+    What is found out: the delimiter (comma, semicolon, tab or bar; the one that cuts most of the first lines
+    into as many cells as the header), and the encoding (UTF-8, or UTF-16 by its byte-order mark; bytes that
+    are no UTF-8 are read as Windows-1252, with a warning). Cells in quotes may hold delimiters and line ends.
+    Blank lines are skipped, and so are delimiters at the end of a line that no cell follows. A line with too
+    few or too many cells is an error.
 
     Arrow parses the rows. Where a file has a form that its parser reads otherwise, as blanks before a quote
     or delimiters at the end of some lines, the rest of the file is read line by line to the same cells.

@@ -1,7 +1,7 @@
 """What is declared about one column of a table, and everything that follows from it for its cells."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,12 +24,12 @@ from onefold.tables.cells import (
     texts_of,
 )
 from onefold.tables.declarations import (
+    CALENDAR,
     MARKS,
     Confirmation,
     article,
     check_field,
     entry_of,
-    field_arguments,
     plain_number,
 )
 from onefold.tables.encoded import CellEncoder
@@ -45,6 +45,13 @@ HALF = 0.5 - 2.0**-40
 TRUE = ("true", "True", "TRUE", "1")
 FALSE = ("false", "False", "FALSE", "0")
 
+NUMPY_TYPES = {
+    "number": "float64",
+    "integer": "int64",
+    "boolean": "bool",
+    "date": "datetime64[D]",
+    "datetime": "datetime64[s]",
+}
 # What can be wrong with a cell: the number stands in arrays, the words in messages.
 FINE, MISSING, UNREADABLE, UNDECLARED, OUTSIDE, FRACTION = range(6)
 PROBLEMS = {
@@ -188,39 +195,31 @@ class Field:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values that :meth:`show` returns: it follows from the declaration alone."""
-        if self.type == "string":
-            return np.dtype(f"U{max([1, *(len(str(level)) for level in self.levels)])}")
-        return np.dtype(
-            {
-                "number": "float64",
-                "integer": "int64",
-                "boolean": "bool",
-                "date": "datetime64[D]",
-                "datetime": "datetime64[s]",
-            }[self.type]
-        )
+        longest = max([1, *(len(str(level)) for level in self.levels)])
+        return np.dtype(f"U{longest}" if self.type == "string" else NUMPY_TYPES[self.type])
 
     @property
     def norm_squared(self) -> float:
         """Largest squared length of an encoded cell: what a record more or less changes."""
-        if self.is_category:
-            return 0.5
-        if self.encoder is not None:
-            return 1.0 if self.nullable else 0.25
-        if self.scale == "plain":
-            return math.inf if self.low is None else max(self._low**2, self._high**2)
-        return 1.0 if not self.nullable else 1.0 + self._filled**2
+        return self._sizes[0]
 
     @property
     def change_squared(self) -> float:
         """Largest squared change of an encoded cell that is replaced."""
+        return self._sizes[1]
+
+    @property
+    def _sizes(self) -> tuple[float, float]:
         if self.is_category:
-            return 1.0
+            return 0.5, 1.0
         if self.encoder is not None:
-            return 1.25 if self.nullable else 1.0
+            return (1.0, 1.25) if self.nullable else (0.25, 1.0)
         if self.scale == "plain":
-            return math.inf if self.low is None else (self._high - self._low) ** 2
-        return 1.0 if not self.nullable else 1.0 + max(self._filled, 1.0 - self._filled) ** 2
+            low, high = (-math.inf, math.inf) if self.low is None else self._range
+            return max(low**2, high**2), (high - low) ** 2
+        if not self.nullable:
+            return 1.0, 1.0
+        return 1.0 + self._filled**2, 1.0 + max(self._filled, 1.0 - self._filled) ** 2
 
     # --- reading cells ------------------------------------------------------------------------------------
 
@@ -242,9 +241,9 @@ class Field:
         problems : ndarray of int of shape (n_rows,)
             0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
         """
-        tokens = missing_values if self.missing_values is None else self.missing_values
+        tokens = self.tokens(missing_values)
         if is_texts(column):
-            return self._read_texts(column, tokens)
+            return self._values_of_texts(column, tokens)
         values, missing = cells_of(column, tokens)
         problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
         if self.encoder is not None:
@@ -266,12 +265,20 @@ class Field:
             else:
                 problems[unknown] = UNDECLARED
             return codes, problems
-        return self._judged(self._values(values, missing), missing)
+        if self.type in CALENDAR:
+            return self._judged(moments_of(values, missing, self.format, days=self.type == "date"), missing)
+        return self._judged(numbers_of(values, missing, self.written), missing)
 
-    def _read_texts(self, column: Any, tokens: tuple[str, ...]) -> tuple[AnyArray, Integers]:
+    def tokens(self, missing_values: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the texts for a missing cell: those of the table, unless the field declares its own."""
+        return missing_values if self.missing_values is None else self.missing_values
+
+    def _values_of_texts(self, column: Any, tokens: tuple[str, ...]) -> tuple[AnyArray, Integers]:
         """Texts that Arrow holds: all at once, or different ones once each."""
         if isinstance(column, pa.ChunkedArray):
-            parts = [self._read_texts(part, tokens) for part in column.chunks or [pa.array([], pa.string())]]
+            parts = [
+                self._values_of_texts(part, tokens) for part in column.chunks or [pa.array([], pa.string())]
+            ]
             return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
         column = stripped(column)
         is_day = self.type == "date" and self.format == "default"
@@ -311,7 +318,7 @@ class Field:
         """
         if self.encoder is None or self.encoder.kind != "text":
             return self.read(column, missing_values)[1]
-        missing = cells_of(column, missing_values if self.missing_values is None else self.missing_values)[1]
+        missing = cells_of(column, self.tokens(missing_values))[1]
         return np.where(missing, 0 if self.nullable else MISSING, FINE)
 
     def parse(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> AnyArray:
@@ -442,25 +449,18 @@ class Field:
         except InvalidInputError as error:
             raise InvalidInputError(f"column {self.name!r}: {error}") from None
 
-    def _codes(self, values: AnyArray, missing: Any) -> Index:
-        codes = np.full(len(values), -1, dtype=np.intp)
+    def _codes(self, values: AnyArray, missing: Mask) -> Index:
+        """Numbers of the categories; -1 for a cell that is none of them."""
+        book: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
+        cells: Iterable[Any] = texts_of(values[~missing])
         if self.type in ("number", "integer"):
-            book: dict[Any, int] = {float(level): code for code, level in enumerate(self.levels)}
-            numbers = numbers_of(values, missing, self.written)
-            codes[:] = [book.get(number, -1) for number in numbers.tolist()]
-            return codes
-        if self.type == "boolean":
+            cells = numbers_of(values, missing, self.written)[~missing].tolist()
+        elif self.type == "boolean":
             true, false = self.true_values or TRUE, self.false_values or FALSE
             book = dict.fromkeys(false, 0) | dict.fromkeys(true, 1) | {"False": 0, "True": 1}
-        else:
-            book = {str(level): code for code, level in enumerate(self.levels)}
-        codes[~missing] = [book.get(text, -1) for text in texts_of(values[~missing])]
+        codes = np.full(len(values), -1, dtype=np.intp)
+        codes[~missing] = [book.get(cell, -1) for cell in cells]
         return codes
-
-    def _values(self, values: AnyArray, missing: Any) -> Floats:
-        if self.type in ("date", "datetime"):
-            return moments_of(values, missing, self.format, days=self.type == "date")
-        return numbers_of(values, missing, self.written)
 
     # --- encoding and decoding ----------------------------------------------------------------------------
 
@@ -526,12 +526,11 @@ class Field:
             codes = np.argmax(encoded, axis=1)
             return np.where(codes == len(self.levels), -1, codes)
         share = np.clip(encoded[:, 0], 0.0, 1.0)
-        low, width = self._low, self._high - self._low
+        low, high = self._range
+        above = share * (high - low)
         if self.scale == "log":
-            values = low + self._unit * np.expm1(share * math.log1p(width / self._unit))
-        else:
-            values = low + share * width
-        values = self.whole(np.clip(values, low, self._high))
+            above = self._unit * np.expm1(share * math.log1p((high - low) / self._unit))
+        values = self.whole(np.clip(low + above, low, high))
         return np.where(encoded[:, 1] > 0.5, np.nan, values) if self.nullable else values
 
     def whole(self, values: Floats) -> Floats:
@@ -549,7 +548,8 @@ class Field:
         """
         if self.type == "number":
             return values
-        return np.clip(np.rint(values), math.ceil(self._low), math.floor(self._high))
+        low, high = self._range
+        return np.clip(np.rint(values), math.ceil(low), math.floor(high))
 
     def show(self, parsed: AnyArray) -> AnyArray:
         """Return parsed cells as they are written to a table, in the declared type.
@@ -570,35 +570,26 @@ class Field:
         if self.is_category:
             absent = parsed < 0
             shown = np.array(self.levels, dtype=self.dtype)[np.maximum(parsed, 0)]
-            if self.type == "string":
-                shown[absent] = ""
-                return shown
         else:
             absent = np.isnan(parsed)
-            if self.type == "number":
-                return np.asarray(parsed, dtype=np.float64)
-            whole = np.where(absent, 0.0, np.rint(parsed)).astype(np.int64)
-            shown = whole.astype(self.dtype)
-            if self.type in ("date", "datetime"):
-                shown[absent] = np.datetime64("NaT")
-                return shown
-        if self.type == "number":
-            return np.where(absent, np.nan, shown)
-        return np.ma.masked_array(shown, mask=absent) if self.nullable else shown
+            values = parsed if self.type == "number" else np.rint(np.where(absent, 0.0, parsed)).astype(int)
+            shown = values.astype(self.dtype)
+        gap = {"b": None, "i": None, "U": "", "f": np.nan, "M": np.datetime64("NaT")}[self.dtype.kind]
+        if gap is None:
+            return np.ma.masked_array(shown, mask=absent) if self.nullable else shown
+        shown[absent] = gap
+        return shown
 
     @property
-    def _low(self) -> float:
-        return float(self.low)  # type: ignore[arg-type]
-
-    @property
-    def _high(self) -> float:
-        return float(self.high)  # type: ignore[arg-type]
+    def _range(self) -> tuple[float, float]:
+        return float(self.low), float(self.high)  # type: ignore[arg-type]
 
     @property
     def _unit(self) -> float:
         if self.log_unit is not None:
             return self.log_unit
-        unit = (self._high - self._low) / 1000.0
+        low, high = self._range
+        unit = (high - low) / 1000.0
         return max(1.0, unit) if self.type == "integer" else unit
 
     @cached_property
@@ -607,31 +598,13 @@ class Field:
 
     def _inside(self, values: Floats) -> Floats:
         """Place of numbers in the declared range, from 0 to 1."""
-        low, width = self._low, self._high - self._low
-        above = np.clip(values, low, self._high) - low
+        low, high = self._range
+        above, width = np.clip(values, low, high) - low, high - low
         if self.scale == "log":
             return np.minimum(np.log1p(above / self._unit) / math.log1p(width / self._unit), 1.0)
         return above / width
 
     # --- the file format ----------------------------------------------------------------------------------
-
-    @classmethod
-    def of_entry(cls, entry: Any, folder: Path | None = None) -> "Field":
-        """Make a field of an entry of ``fields`` in a schema file.
-
-        Parameters
-        ----------
-        entry : dict
-            The entry.
-        folder : Path or None, default=None
-            Folder of the schema file, where the path of an encoder begins; None follows no path.
-
-        Returns
-        -------
-        Field
-            The same, checked.
-        """
-        return cls(**field_arguments(entry, folder))
 
     def entry(self, folder: Path | None = None) -> dict[str, Any]:
         """Return the entry of ``fields`` in a schema file.

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,8 +14,8 @@ from onefold._base.arrays import AnyArray, Floats
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, NumberFormat, cells_of, moment_reader, text_of, without_unit
 from onefold.tables.columns import named, names_of
-from onefold.tables.declarations import WHOLE_NUMBERS
-from onefold.tables.fields import FALSE, TRUE, Field
+from onefold.tables.declarations import CALENDAR, WHOLE_NUMBERS
+from onefold.tables.fields import FALSE, OUTSIDE, TRUE, UNDECLARED, UNREADABLE, Field
 
 __all__ = ["guess_fields", "is_index", "names_persons"]
 
@@ -149,8 +150,7 @@ class _Column:
             raise InvalidInputError(f"column {self.name!r}: {error}") from None
         self.n_rows += len(values)
         self.n_missing += int(missing.sum())
-        found, counts = _distinct(values[~missing])
-        for cell, count in zip(found, counts, strict=True):
+        for cell, count in _distinct(values[~missing]).items():
             if cell in self.cells or len(self.cells) < MOST_DISTINCT:
                 self.cells[cell] += count
             else:
@@ -333,9 +333,7 @@ class _Column:
         return self._made(kind, told, junk=junk, low=low, high=high, format=written)
 
     def _category(self, closed: bool) -> Field:
-        counts: Counter[str] = Counter()
-        for cell, count in self.cells.items():
-            counts[text_of(cell)] += count
+        counts = self._texts()
         present = self.n_rows - self.n_missing
         if names_persons(self.name):
             told = 'looks like whom a row is about: set onefold:role to "person" if it is'
@@ -383,12 +381,15 @@ class _Column:
         """Type of the cells: str, float, bool or datetime64. Cells of several types become texts."""
         kinds = {type(cell) for cell in self.cells}
         if len(kinds) > 1:
-            counts: Counter[Any] = Counter()
-            for cell, count in self.cells.items():
-                counts[text_of(cell)] += count
-            self.cells = counts
+            self.cells = self._texts()
             return str
         return kinds.pop()
+
+    def _texts(self) -> Counter[Any]:
+        counts: Counter[Any] = Counter()
+        for cell, count in self.cells.items():
+            counts[text_of(cell)] += count
+        return counts
 
     def _has_codes(self) -> bool:
         return any(isinstance(cell, str) and CODE.match(cell) for cell in self.cells)
@@ -439,18 +440,16 @@ class _Column:
         return bool(np.all(weights == 1)) and bool(values.max() - values.min() + 1 == len(values))
 
 
-def _distinct(values: AnyArray) -> tuple[list[Any], list[int]]:
+def _distinct(values: AnyArray) -> Counter[Any]:
     """Distinct cells and how often each is there, in Python types."""
+    counted: Counter[Any] = Counter()
     if values.dtype.kind == "O":
-        counted: Counter[Any] = Counter()
         for cell, count in Counter(values.tolist()).items():
             counted[_plain(cell)] += count
-        return list(counted), list(counted.values())
-    found, counts = np.unique(values, return_counts=True)
-    if values.dtype.kind == "M":
-        return list(found), counts.tolist()
-    cast = bool if values.dtype.kind == "b" else float
-    return [cast(value) for value in found], counts.tolist()
+        return counted
+    distinct, counts = np.unique(values, return_counts=True)
+    cells = list(distinct) if values.dtype.kind == "M" else map(_plain, distinct.tolist())
+    return Counter(dict(zip(cells, counts.tolist(), strict=True)))
 
 
 def _plain(cell: Any) -> Any:
@@ -502,3 +501,40 @@ def _outward(low: float, high: float, whole: bool, closed: bool) -> tuple[float,
     if tidy[0] <= low and high <= tidy[1] and math.isfinite(tidy[1] - tidy[0]):
         return tidy
     return low, high
+
+
+# --- another table than a model was fitted to ---------------------------------------------------------------
+
+STRANGE_SHARE = 0.2  # so many cells without a value make a column worth a remark
+
+
+def cells_like(known: Field, column: Any, tokens: tuple[str, ...]) -> tuple[AnyArray, bool, bool]:
+    """The cells of a column, whether they are written in another way, and whether many say nothing."""
+    values, problems = known.read(column, tokens)
+    wrong, rewritten = _wrong_share(problems), False
+    other = _rewritten(known, column, tokens) if wrong > STRANGE_SHARE else None
+    if other is not None:
+        guess, guess_problems = other.read(column, tokens)
+        if _wrong_share(guess_problems) < wrong - STRANGE_SHARE:
+            values, problems, rewritten = guess, guess_problems, True
+    return values, rewritten, _share_of(problems, UNREADABLE, UNDECLARED) > STRANGE_SHARE
+
+
+def _share_of(problems: AnyArray, *codes: int) -> float:
+    return float(np.mean(np.isin(problems, codes)))
+
+
+def _wrong_share(problems: AnyArray) -> float:
+    """Share of cells that cannot be what the column is about."""
+    return _share_of(problems, UNREADABLE, OUTSIDE)
+
+
+def _rewritten(known: Field, column: Any, tokens: tuple[str, ...]) -> Field | None:
+    """The same field for numbers or dates as this column writes them; None if there is no other way."""
+    if known.is_category or known.encoder is not None or cells_of(column)[0].dtype.kind != "O":
+        return None
+    if known.type in CALENDAR:
+        guess = guess_fields([{known.name: column}])[0][0]
+        return replace(known, format=guess.format) if guess.type in CALENDAR else None
+    forms = [replace(known, written=written) for written in NUMBER_FORMATS]
+    return min(forms, key=lambda form: _wrong_share(form.read(column, tokens)[1]))

@@ -1,6 +1,6 @@
 """Cells of tables as they stand, from CSV, NPZ or Parquet files, folders of Parquet files, and databases.
 
-:func:`scan` yields blocks of rows, so that a file of any length can be read; :func:`gather` joins them.
+A source yields blocks of rows, so that a file of any length can be read; :func:`gather` joins them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,6 @@ from onefold.tables.columns import named, names_of
 from onefold.tables.delimited import CsvSource
 from onefold.tables.formats import (
     ARROW,
-    BLOCK_ROWS,
     PARQUET,
     DatabaseSource,
     ExcelSource,
@@ -132,41 +131,6 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         raise FileFormatError(f"{path}: the file is empty")
     with own_errors(path):
         return reader(path, private=private)
-
-
-def scan(
-    path: str | Path, block_rows: int = BLOCK_ROWS, *, columns: Sequence[str] | None = None
-) -> Iterator[dict[str, AnyArray]]:
-    """Read a file in blocks of rows, so that its length does not matter.
-
-    Parameters
-    ----------
-    path : path
-        A file that :func:`read_table` understands.
-    block_rows : int, default=20000
-        Number of rows in a block. Blocks of very wide tables have fewer, so that memory stays bounded.
-    columns : sequence of str, optional
-        The columns wanted, in this order. Default: all, in the order of the file.
-
-    Yields
-    ------
-    dict of str to ndarray
-        The columns of a block. CSV: texts without the blanks around them. Parquet: numbers, texts, booleans
-        and dates, NaN, None or NaT where a value is missing, and so from a database. NPZ: slices of the
-        arrays.
-
-    Notes
-    -----
-    Of a CSV file are told: the delimiter (comma, semicolon, tab or bar; the one that cuts most of the first
-    lines into as many cells as the header), and the encoding (UTF-8, or UTF-16 by its byte-order mark; bytes
-    that are no UTF-8 are read as Windows-1252, with a warning). Cells in quotes may hold delimiters and line
-    ends. Blank lines are skipped, and so are delimiters at the end of a line that no cell follows. A line
-    with too few or too many cells is an error.
-    """
-    with open_table(path) as source:
-        if columns is not None:
-            source.require(columns)
-        yield from source.blocks(source.names if columns is None else columns, block_rows)
 
 
 def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False) -> Table:

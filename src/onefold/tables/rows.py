@@ -14,17 +14,11 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of
-from onefold.tables.columns import Parsed, column_of, rows_of
+from onefold.tables.columns import Parsed, rows_of
 from onefold.tables.declarations import ENCODED_ROLES
 from onefold.tables.fields import Field
 from onefold.tables.formats import Source
-from onefold.tables.inference import (
-    MANY_CLASSES,
-    MISSING_TOKENS,
-    is_index,
-    names_persons,
-)
-from onefold.tables.lenient import read_like, tokens_of
+from onefold.tables.inference import MANY_CLASSES, MISSING_TOKENS, cells_like, is_index, names_persons
 from onefold.tables.reading import Table, gather, join_blocks, open_any, open_table
 from onefold.tables.schema import Schema
 from onefold.tables.tasks import CLASSES, NUMBERS, Task, as_text, distinct_texts
@@ -669,28 +663,19 @@ def _of_columns(table: Table, schema: Schema, asked: _Asked, mode: str, first: i
 
     Under a promise label and persons are left to what makes the noise, as columns of the table.
     """
-    place, tokens, label = f"{table.path}: ", tuple(schema.missing_values), schema.label
-    if mode == "private":
-        parsed = {
-            known.name: _parsed(known, table.columns[known.name], tokens)
-            for known in schema.fields
-            if known.role in ENCODED_ROLES and known.name in table
-        }
-        return _made(table, table.columns | parsed, schema, None, asked, first)
-    columns, labels = {}, None
-    if label is not None:
-        labels = _task(schema).declared(place, table.columns[label.name], label, tokens, first)
-    for known in schema.features:
-        values, problems = known.read(column_of(table, known.name, schema.fields), tokens)
+    private, place, tokens = mode == "private", f"{table.path}: ", tuple(schema.missing_values)
+    columns, labels = dict(table.columns) if private else {}, None
+    if schema.label is not None and not private:
+        column = table.columns[schema.label.name]
+        labels = _task(schema).declared(place, column, schema.label, tokens, first)
+    for known in schema.fields:
+        if known.name not in table or known.role not in (ENCODED_ROLES if private else ("feature",)):
+            continue
+        values, problems = known.read(table.columns[known.name], tokens)
         if mode == "strict":
             known.refuse(problems, first, place)
-        columns[known.name] = _settled(values)
+        columns[known.name] = Parsed(values, problems.astype(np.int8), known) if private else _settled(values)
     return _made(table, columns, schema, labels, asked, first)
-
-
-def _parsed(known: Field, column: AnyArray, tokens: tuple[str, ...]) -> Parsed:
-    values, problems = known.read(column, tokens)
-    return Parsed(values, problems.astype(np.int8), known)
 
 
 def _made(
@@ -722,32 +707,39 @@ def _like(table: Table, schema: Schema, asked: _Asked) -> Rows:
     if asked.label in {known.name for known in schema.features}:
         raise InvalidInputError(f"column {asked.label!r} is a feature of the model: use another column")
     schema.fit(table)
-    read = {
-        known.name: read_like(known, table[known.name], tokens_of(schema, known))
+    cells = {
+        known.name: cells_like(known, table[known.name], _tokens_like(schema, known))
         for known in schema.beside(table.path).features
     }
-    columns = {name: _settled(values) for name, (values, _, _) in read.items()}
-    found = _made(table, columns, schema, _labels_like(table, schema, asked), asked)
-    rewritten = [name for name, (_, is_rewritten, _) in read.items() if is_rewritten]
-    strange = [name for name, (_, _, is_strange) in read.items() if is_strange]
-    rewritten_note = (
-        f"{table.path}: {_listed(rewritten)} written in another way than in the training table, read so"
-    )
-    strange_note = (
-        f"{table.path}: many cells of {_listed(strange)} say nothing that the model knows: "
-        "used as if they were missing"
-    )
-    return replace(found, notes=(*[rewritten_note] * bool(rewritten), *[strange_note] * bool(strange)))
+    columns = {name: _settled(values) for name, (values, _, _) in cells.items()}
+    rewritten = [name for name, (_, is_rewritten, _) in cells.items() if is_rewritten]
+    strange = [name for name, (_, _, is_strange) in cells.items() if is_strange]
+    notes = []
+    if rewritten:
+        how = "written in another way than in the training table, read so"
+        notes.append(f"{table.path}: {_listed(rewritten)} {how}")
+    if strange:
+        what = "say nothing that the model knows: used as if they were missing"
+        notes.append(f"{table.path}: many cells of {_listed(strange)} {what}")
+    result = _made(table, columns, schema, _labels_like(table, schema, asked), asked)
+    return replace(result, notes=tuple(notes))
+
+
+def _tokens_like(schema: Schema, known: Field) -> tuple[str, ...]:
+    """Texts for a missing cell; where nobody declared them, also those that other programs write."""
+    tokens = known.tokens(tuple(schema.missing_values))
+    others = () if schema.source == "declared" else MISSING_TOKENS
+    return (*tokens, *(token for token in others if token not in (*tokens, *known.levels)))
 
 
 def _labels_like(table: Table, schema: Schema, asked: _Asked) -> Any:
     """Labels in the column that was named, or else in that of the schema, if it is there."""
     label, task = schema.label, _task(schema)
     if asked.label is not None:
-        where = f"{table.path}: label column {asked.label!r}"
+        where, column = f"{table.path}: label column {asked.label!r}", table[asked.label]
         if label is None:
-            return task.plain(where, table[asked.label])
-        return task.like(where, table[asked.label], label, tokens_of(schema, label))
+            return task.plain(where, column)
+        return task.like(f"{where}: ", column, label.renamed(asked.label), _tokens_like(schema, label))
     if label is None or label.name not in table:
         return None
     return (schema.outputs if task is NUMBERS else schema.labels)(table, strict=False)

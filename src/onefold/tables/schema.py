@@ -20,7 +20,13 @@ from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
-from onefold.tables.declarations import ENCODED_ROLES, Confirmation, check_count, check_schema
+from onefold.tables.declarations import (
+    ENCODED_ROLES,
+    Confirmation,
+    check_count,
+    check_schema,
+    field_arguments,
+)
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
 
@@ -34,7 +40,6 @@ OWN_KEYS = {"rowsAbout": "rows_about", "rowsPerPerson": "rows_per_person", "sour
 LARGEST_FILE = 20_000_000
 SHOWN_NAMES = 8
 UNNAMED = "#"  # begins the names of columns that have none
-NO_LABEL = 'the schema has no label: set "onefold:role" of a field to "label"'
 
 
 class Schema(TransformerMixin, BaseEstimator):
@@ -659,16 +664,18 @@ class Schema(TransformerMixin, BaseEstimator):
         known : ndarray of bool of shape (n_rows,)
             Whether a row has a declared class.
         """
-        label = self.label
-        if label is None:
-            raise InvalidInputError(NO_LABEL)
+        label, codes = self._labels(X, strict)
         if not label.is_category:
             raise InvalidInputError(
                 f"the label {label.name!r} is a number; list its classes in constraints.enum"
             )
-        codes = self.parse(X, strict=strict, roles=("label",))[label.name]
-        known = codes >= 0
-        return np.asarray(label.show(codes[known])), known
+        return np.asarray(label.show(codes[codes >= 0])), codes >= 0
+
+    def _labels(self, X: Any, strict: bool) -> tuple[Field, AnyArray]:
+        """The label, and its cells as they were read."""
+        if self.label is None:
+            raise InvalidInputError('the schema has no label: set "onefold:role" of a field to "label"')
+        return self.label, self.parse(X, strict=strict, roles=("label",))[self.label.name]
 
     @property
     def predicts_number(self) -> bool:
@@ -693,16 +700,13 @@ class Schema(TransformerMixin, BaseEstimator):
         known : ndarray of bool of shape (n_rows,)
             Whether a row has a number.
         """
-        label = self.label
-        if label is None:
-            raise InvalidInputError(NO_LABEL)
+        label, numbers = self._labels(X, strict)
         if not self.predicts_number:
             raise InvalidInputError(
                 f"the label {label.name!r} is no number with a range: declare minimum and maximum, no classes"
             )
-        found = self.parse(X, strict=strict, roles=("label",))[label.name]
-        known = np.isfinite(found)
-        return np.clip(found[known], label.low, label.high), known
+        known = np.isfinite(numbers)
+        return np.clip(numbers[known], label.low, label.high), known
 
     def persons(self, X: Any) -> AnyArray:
         """Return whom each row is about, as texts; empty where it is missing.
@@ -721,8 +725,7 @@ class Schema(TransformerMixin, BaseEstimator):
         if person is None:
             raise InvalidInputError('the schema has no person: set "onefold:role" of a field to "person"')
         column = column_of(X, person.name, self.fields)
-        tokens = self.missing_values if person.missing_values is None else person.missing_values
-        values, missing = cells_of(column, tuple(tokens))
+        values, missing = cells_of(column, person.tokens(tuple(self.missing_values)))
         texts = np.array(list(texts_of(values)), dtype=object)
         texts[missing] = ""
         return texts
@@ -777,7 +780,7 @@ class Schema(TransformerMixin, BaseEstimator):
         for key in own.keys() - {"version", *OWN_KEYS}:
             raise InvalidInputError(f'there is no key {key!r} in "onefold": {", ".join(OWN_KEYS)}')
         return cls(
-            tuple(Field.of_entry(entry, folder) for entry in given["fields"]),
+            tuple(Field(**field_arguments(entry, folder)) for entry in given["fields"]),
             name=given.get("name", ""),
             missing_values=tuple(missing),
             **{OWN_KEYS[key]: value for key, value in own.items() if key != "version"},

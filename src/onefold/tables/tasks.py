@@ -11,7 +11,7 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Index, Labels, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import cells_of, text_of
-from onefold.tables.fields import UNDECLARED, UNREADABLE, Field
+from onefold.tables.fields import MISSING, Field
 
 SOME_CLASSES = 10  # more classes of whole numbers may be amounts
 GROUP_SPLITS = 20  # drawn at random; the one with the classes most alike in both parts is taken
@@ -22,33 +22,49 @@ DECIMAL = re.compile(r"[-+]?([0-9]+\.[0-9]*|\.?[0-9]+)([eE][-+]?[0-9]+)?")
 Read = tuple[AnyArray, Mask]  # labels of the rows that have one, and which rows these are
 
 
-class ClassTask:
+class _AnyTask:
+    """How labels are read, whatever they are; ``where`` and ``place`` begin messages."""
+
+    def present(self, label: Field, parsed: AnyArray) -> Read:
+        """Return the labels that a field has read, and which rows have one."""
+        raise NotImplementedError
+
+    def declared(
+        self, place: str, column: Any, label: Field, tokens: tuple[str, ...], first: int = 1
+    ) -> Read:
+        """Read a label column by its field; a cell that says something else is refused, not a missing one."""
+        parsed, problems = label.read(column, tokens)
+        label.refuse(np.where(problems == MISSING, 0, problems), first, place)
+        return self.present(label, parsed)
+
+    def like(self, place: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
+        """Read a label column of another table."""
+        return self.declared(place, column, label, tokens)
+
+
+class ClassTask(_AnyTask):
     """A class is predicted of each row."""
 
     name, noun, missing = "classification", "class", "is missing"
 
     def plain(self, where: str, column: AnyArray, first: int = 1) -> Read:
-        """Read a label column about which nothing is declared; ``where`` begins a message."""
+        """Read a label column about which nothing is declared."""
         labels = as_labels(where, as_text(where, column, first), first)
         return labels, np.ones(len(labels), dtype=np.bool_)
 
-    def declared(self, place: str, column: Any, label: Field, tokens: tuple[str, ...], first: int) -> Read:
-        """Read a label column by its field; a class that is not declared is refused."""
-        codes, problems = label.read(column, tokens)
-        wrong = np.isin(problems, (UNREADABLE, UNDECLARED))
-        label.refuse(np.where(wrong, problems, 0), first, place)
-        return np.asarray(label.show(codes[codes >= 0])), codes >= 0
+    def present(self, label: Field, parsed: AnyArray) -> Read:
+        """Return the declared classes of the rows that have one, and which these are."""
+        return np.asarray(label.show(parsed[parsed >= 0])), parsed >= 0
 
-    def like(self, where: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
+    def like(self, place: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
         """Read a label column of another table; a class that is not declared stays, as a text."""
-        codes = label.read(column, tokens)[0]
-        values, missing = cells_of(column, tokens)
-        present: Mask = ~missing
-        if np.all(codes[present] >= 0):
-            return np.asarray(label.show(codes[present])), present
+        codes, (values, missing) = label.read(column, tokens)[0], cells_of(column, tokens)
+        there: Mask = ~missing
+        if np.all(codes[there] >= 0):
+            return np.asarray(label.show(codes[there])), there
         shown = label.show(np.maximum(codes, 0)).astype(str)
-        texts = [shown[at] if codes[at] >= 0 else text_of(values[at]) for at in np.flatnonzero(present)]
-        return np.array(texts, dtype=str), present
+        texts = [shown[at] if codes[at] >= 0 else text_of(values[at]) for at in np.flatnonzero(there)]
+        return np.array(texts, dtype=str), there
 
     def shortage(self, labels: AnyArray, known: Mask) -> str | None:
         """Return why nothing can be learned from labels; None if something can."""
@@ -106,33 +122,23 @@ class ClassTask:
         ]
 
 
-class NumberTask:
+class NumberTask(_AnyTask):
     """A number is predicted of each row."""
 
     name, noun, missing = "regression", "number", "has no number"
 
     def plain(self, where: str, column: AnyArray, first: int = 1) -> Read:
-        """Read a label column about which nothing is declared; ``where`` begins a message."""
+        """Read a label column about which nothing is declared."""
         try:
             values = np.asarray(as_text(where, column, first), dtype=np.float64)
         except ValueError:
             raise InvalidInputError(f"{where} holds cells that are no numbers") from None
-        if not np.isfinite(values).all():
-            raise _missing(where, ~np.isfinite(values), first)
+        _require_present(where, ~np.isfinite(values), first)
         return values, np.ones(len(values), dtype=np.bool_)
 
-    def declared(self, place: str, column: Any, label: Field, tokens: tuple[str, ...], first: int) -> Read:
-        """Read a label column by its field; a cell that is no number is refused."""
-        values, problems = label.read(column, tokens)
-        label.refuse(np.where(problems == UNREADABLE, problems, 0), first, place)
-        return values[np.isfinite(values)], np.isfinite(values)
-
-    def like(self, where: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
-        """Read a label column of another table."""
-        values, problems = label.read(column, tokens)
-        if np.any(problems == UNREADABLE):
-            raise InvalidInputError(f"{where} holds cells that are no numbers")
-        return values[np.isfinite(values)], np.isfinite(values)
+    def present(self, label: Field, parsed: AnyArray) -> Read:
+        """Return the numbers of the rows that have one, and which these are."""
+        return parsed[np.isfinite(parsed)], np.isfinite(parsed)
 
     def shortage(self, labels: AnyArray, known: Mask) -> str | None:
         """Return why nothing can be learned from numbers; None if something can."""
@@ -170,9 +176,7 @@ def as_text(where: str, values: AnyArray, first: int = 1) -> AnyArray:
     """Python objects as texts, everything else as it is; a missing value is refused."""
     if values.dtype.kind != "O":
         return values
-    missing = np.array([cell is None for cell in values], dtype=np.bool_)
-    if missing.any():
-        raise _missing(where, missing, first)
+    _require_present(where, np.array([cell is None for cell in values], dtype=np.bool_), first)
     return values.astype(str)
 
 
@@ -197,41 +201,39 @@ def as_labels(where: str, column: AnyArray, first: int = 1) -> Labels:
     """
     kind = column.dtype.kind
     if kind in "US":
-        return _labels_of_text(where, column.astype(str), first)
-    if kind == "b":
-        return column.astype(str)
-    if kind in "iu":
-        return column.astype(np.int64)
+        return _labels_of_texts(where, column.astype(str), first)
+    if kind in "iub":
+        return column.astype(str if kind == "b" else np.int64)
     if kind != "f":
         raise InvalidInputError(f"{where} holds neither numbers nor text")
-    if np.isnan(column).any():
-        raise _missing(where, np.isnan(column), first)
-    if not np.all(np.isfinite(column) & (column == np.round(column)) & (np.abs(column) < 2**53)):
-        raise _fractions(where)
+    _require_present(where, np.isnan(column), first)
+    _require_whole(where, bool(np.all((np.abs(column) < 2**53) & (column == np.round(column)))))
     return column.astype(np.int64)
 
 
-def _labels_of_text(where: str, column: AnyArray, first: int) -> AnyArray:
+def _labels_of_texts(where: str, column: AnyArray, first: int) -> AnyArray:
     distinct, inverse = distinct_texts(where, column, first)
-    whole = [WHOLE.fullmatch(text) is not None for text in distinct]
     # Each text by itself: "1.0" is the class 1 also beside a class that is no number.
     classes = [
-        str(int(text.partition(".")[0])) if is_whole else text
-        for text, is_whole in zip(distinct.tolist(), whole, strict=True)
+        str(int(text.partition(".")[0])) if WHOLE.fullmatch(text) else text for text in distinct.tolist()
     ]
-    if all(whole):
+    if all(map(WHOLE.fullmatch, distinct)):
         return np.array(classes).astype(np.int64)[inverse]
-    if all(DECIMAL.fullmatch(text) for text in distinct) and any("." in text for text in distinct):
-        raise _fractions(where)
+    has_point = any("." in text for text in distinct)
+    _require_whole(where, not (has_point and all(map(DECIMAL.fullmatch, distinct))))
     return np.array(classes)[inverse]
+
+
+def _require_whole(where: str, are_whole: bool) -> None:
+    if not are_whole:
+        raise InvalidInputError(f"{where} holds fractions; classes must be text or whole numbers")
 
 
 def distinct_texts(where: str, column: AnyArray, first: int) -> tuple[AnyArray, AnyArray]:
     """The distinct texts of a column and the number of each row's; an empty cell or ``nan`` is an error."""
     distinct, inverse = np.unique(column, return_inverse=True)
     missing = np.isin(np.char.lower(np.char.strip(distinct)), ["", "nan"])
-    if missing.any():
-        raise _missing(where, missing[inverse], first)
+    _require_present(where, missing[inverse], first)
     return distinct, inverse
 
 
@@ -257,9 +259,6 @@ def identifiers_of(column: AnyArray) -> AnyArray:
     return column
 
 
-def _missing(where: str, mask: AnyArray, first: int = 1) -> InvalidInputError:
-    return InvalidInputError(f"{where} has a missing value in row {first + int(np.argmax(mask))}")
-
-
-def _fractions(where: str) -> InvalidInputError:
-    return InvalidInputError(f"{where} holds fractions; classes must be text or whole numbers")
+def _require_present(where: str, missing: AnyArray, first: int) -> None:
+    if missing.any():
+        raise InvalidInputError(f"{where} has a missing value in row {first + int(np.argmax(missing))}")
