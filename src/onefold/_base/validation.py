@@ -130,7 +130,23 @@ class Instance:
         return self.words
 
 
-Constraint = Whole | Number | OneOf | Flag | Instance
+@dataclass(frozen=True)
+class Several:
+    """A tuple of values that satisfy one constraint; ``counts`` says how many, ``words`` both in an error."""
+
+    each: Whole | Number
+    counts: tuple[int, ...]
+    words: str
+
+    def accepts(self, value: Any) -> bool:
+        """Return whether the value satisfies the constraint."""
+        return isinstance(value, tuple) and len(value) in self.counts and all(map(self.each.accepts, value))
+
+    def __str__(self) -> str:
+        return self.words
+
+
+Constraint = Whole | Number | OneOf | Flag | Instance | Several
 Entry = Constraint | tuple[Constraint | str | None, ...]
 
 

@@ -5,6 +5,7 @@ covariance that they have on random images which anyone can draw.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Floats
 from onefold._base.parallel import one_blas_thread
-from onefold._base.validation import Entry, Flag, Number, Whole, check_parameter, check_parameters
+from onefold._base.validation import Entry, Flag, Number, Several, Whole, check_parameter, check_parameters
 from onefold.encoders.base import Encoder, by_itself, unit_rows
 from onefold.exceptions import InvalidInputError
 
@@ -33,23 +34,19 @@ N_BLOCKS, N_DRAWN, N_SHAPES, PIXELS_PER_CELL = 4, 500, 8, 4
 
 def _as_image_shape(image_shape: Any, n_features: int) -> tuple[int, int, int]:
     """Return height, width and channels of the images held by rows of this length."""
-    if image_shape is None:
-        return 1, n_features, 1
-    try:
-        sizes = tuple(image_shape)
-    except TypeError:
-        sizes = ()
+    sizes = (1, n_features) if image_shape is None else image_shape
+    sizes = tuple(sizes) if isinstance(sizes, Iterable) else ()
     if len(sizes) not in (2, 3):
         raise InvalidInputError("image_shape must be (height, width) or (height, width, channels)")
     for size in sizes:
         check_parameter("every part of image_shape", size, Whole(1))
-    height, width, channels = (*sizes, 1)[:3]
+    height, width, channels = map(int, (*sizes, 1)[:3])
     if height * width * channels != n_features:
         given = " x ".join(str(size) for size in sizes)
         raise InvalidInputError(
             f"X has {n_features} features, but images of {given} have {height * width * channels}"
         )
-    return int(height), int(width), int(channels)
+    return height, width, channels
 
 
 @dataclass(eq=False, repr=False)
@@ -121,16 +118,13 @@ class GradientHistograms(Encoder):
 
     def _prepare(self, n_features: int) -> int:
         check_parameters(self, HISTOGRAMS)
-        cells = self.n_cells if isinstance(self.n_cells, (tuple, list)) else (self.n_cells, self.n_cells)
-        if len(cells) != 2:
-            raise InvalidInputError("n_cells must be a whole number or two: cells down and across")
-        for count in cells:
-            check_parameter("n_cells", count, Whole(1))
-        self._shape = _as_image_shape(self.image_shape, n_features)
-        down, across = (
-            _windows(size, count, int(self.margin))
-            for size, count in zip(self._shape[:2], cells, strict=True)
+        cells = tuple(self.n_cells) if isinstance(self.n_cells, (tuple, list)) else (self.n_cells,) * 2
+        check_parameter(
+            "n_cells", cells, Several(Whole(1), (2,), "a whole number or two: cells down and across")
         )
+        self._shape = _as_image_shape(self.image_shape, n_features)
+        self._cells = cells
+        down, across = map(_windows, self._shape[:2], cells, (int(self.margin),) * 2)
         self._grid = (len(down), len(across))
         # Weight of every pixel in every cell, (height * width, cells).
         self._pooling = np.einsum("iy,jx->yxij", down, across).reshape(down.shape[1] * across.shape[1], -1)
@@ -356,16 +350,11 @@ class WhitenedHistograms(GradientHistograms):
 
         Large images would take long to draw, and the covariance of their histograms is nearly the same.
         """
-        cells = self.n_cells if isinstance(self.n_cells, (tuple, list)) else (self.n_cells, self.n_cells)
-        height, width = (
-            min(size - 2 * int(self.margin), PIXELS_PER_CELL * count)
-            for size, count in zip(self._shape, cells, strict=False)
-        )
-        exact = (
-            height + 2 * int(self.margin) == self._shape[0] and width + 2 * int(self.margin) == self._shape[1]
-        )
-        margin = int(self.margin) if exact else 0
-        shape = (height + 2 * margin, width + 2 * margin, self._shape[2])
+        height, width, channels = self._shape
+        inner = height - 2 * int(self.margin), width - 2 * int(self.margin)
+        small = tuple(map(min, inner, (PIXELS_PER_CELL * count for count in self._cells)))
+        shape = self._shape if small == inner else (*small, channels)
+        margin = int(self.margin) if small == inner else 0
         given = {name: getattr(self, name) for name in ("n_cells", "n_orientations", "signed", "power")}
         copy = GradientHistograms(shape, margin=margin, **given)
         copy._prepare(math.prod(shape))

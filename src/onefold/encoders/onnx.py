@@ -6,11 +6,12 @@ other records, by padding or by another order of additions, change the last digi
 """
 
 import hashlib
+import io
 import json
 import math
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -21,9 +22,18 @@ from onefold._base.arrays import AnyArray, Array, Floats, Mask
 from onefold._base.foreign import NOT_READABLE, parse_json
 from onefold._base.optional import require
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters, check_rows
+from onefold._base.validation import (
+    Entry,
+    Instance,
+    Number,
+    OneOf,
+    Several,
+    Whole,
+    check_parameters,
+    check_rows,
+)
 from onefold.encoders.base import Encoder
-from onefold.exceptions import InvalidInputError, MissingDependencyError, OnefoldError
+from onefold.exceptions import InvalidInputError, OnefoldError
 
 __all__ = [
     "WIDEST",
@@ -50,7 +60,6 @@ LARGEST_IMAGE_FILE = 100_000_000
 MOST_PIXELS = 50_000_000
 IMAGE_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "TIFF", "WEBP")
 WIDEST = 2**16
-BLOCK = 8  # records that one thread encodes before it takes the next
 TEXT_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 TYPES = {
     "tensor(int64)": np.int64,
@@ -113,35 +122,13 @@ class MapSettings:
         "pooling": OneOf(("mean", "cls")),
         "output": Instance(lambda name: isinstance(name, str), "the name of an output of the model"),
         "max_tokens": Whole(1, 2**16),
-        "size": (
-            Instance(lambda size: _numbers(size, (2,), int, 1, 4096), "a height and a width from 1 to 4096"),
-            None,
-        ),
-        "mean": Instance(lambda mean: _numbers(mean, (1, 3)), "one or three finite numbers"),
-        "std": Instance(
-            lambda std: _numbers(std, (1, 3), least=np.finfo(float).tiny),
-            "one or three finite numbers above 0",
-        ),
+        "size": (Several(Whole(1, 4096), (2,), "a height and a width from 1 to 4096"), None),
+        "mean": Several(Number(), (1, 3), "one or three finite numbers"),
+        "std": Several(Number(above=0), (1, 3), "one or three finite numbers above 0"),
     }
 
     def __post_init__(self) -> None:
         check_parameters(self)
-
-
-def _numbers(
-    values: Any,
-    counts: tuple[int, ...],
-    kind: Any = (int, float),
-    least: float = -math.inf,
-    most: float = math.inf,
-) -> bool:
-    """Whether it is a tuple of so many finite numbers between two ends."""
-    return (
-        isinstance(values, tuple)
-        and len(values) in counts
-        and all(isinstance(each, kind) and not isinstance(each, bool) for each in values)
-        and all(math.isfinite(each) and least <= each <= most for each in values)
-    )
 
 
 # --- files ------------------------------------------------------------------------------------------------
@@ -228,8 +215,6 @@ def _content(path: Path, largest: int) -> bytes:
     try:
         if not path.is_file():
             raise InvalidInputError(f"{path}: there is no such file")
-        if path.stat().st_size > largest:
-            raise InvalidInputError(f"{path}: larger than {largest} bytes")
         with path.open("rb") as file:
             content = file.read(largest + 1)
     except OSError as error:
@@ -302,7 +287,7 @@ class OnnxMap:
     digest : str
         Sum of the files and the settings: maps with one digest do the same.
     width : int
-        Numbers of a vector; 0 for rows of any length.
+        Numbers of a vector; 0 for rows, where it may depend on their length.
     """
 
     def __init__(self, files: MapFiles, settings: MapSettings, known: str | None = None) -> None:
@@ -322,22 +307,23 @@ class OnnxMap:
         self._first: Any = next(iter(self._inputs.values()), None)
         self._output = self._check_ends()
         if tokens is not None:
-            self._tokenizer = self._read_tokenizer(tokens)
+            self._tokenizer = self._tokenizer_of(tokens)
         elif settings.kind == "image":
             self._check_image_input()
         self.width = 0  # of a text without tokens, while its width is found
-        self.width = self._find_width()
+        if settings.kind != "rows":
+            self.width = self._width_of("a" if tokens else np.zeros((*self._size, self._channels)))
 
     def __reduce__(self) -> Any:
         return OnnxMap, (self.files, self.settings, self.digest)
 
-    def vectors(self, records: Sequence[Any] | AnyArray) -> tuple[Floats, Mask]:
+    def vectors(self, records: Sequence[Any]) -> tuple[Floats, Mask]:
         """Map records, each by itself.
 
         Parameters
         ----------
         records : sequence
-            Texts, or rows of numbers.
+            Texts, rows of numbers, or paths of image files and None where there is no file.
 
         Returns
         -------
@@ -345,46 +331,13 @@ class OnnxMap:
             Vectors of length one; zeros where nothing is left of a record, or where the model gives no finite
             numbers.
         readable : ndarray of bool of shape (n_records,)
-            Which records the model did not fail on.
+            Which records could be read, and the model did not fail on.
         """
-        return self._spread(records, self._vector)
-
-    def images(self, paths: Sequence[Path | None]) -> tuple[Floats, Mask]:
-        """Map image files, each by itself.
-
-        Parameters
-        ----------
-        paths : sequence of Path or None
-            The files; None where there is none.
-
-        Returns
-        -------
-        vectors : ndarray of shape (n_images, width)
-            Vectors of length one, zeros for what cannot be read.
-        readable : ndarray of bool of shape (n_images,)
-            Which files are images that can be read.
-        """
-
-        def mapped(path: Path | None) -> Floats | None:
-            pixels = None if path is None else self._pixels(path)
-            return None if pixels is None else self._vector(pixels)
-
-        return self._spread(paths, mapped)
-
-    def _spread(self, records: Any, mapped: Callable[[Any], Floats | None]) -> tuple[Floats, Mask]:
-        """The vectors of records, over several threads, and which of them there are."""
-        count = len(records)
-        found: list[Floats | None] = [None] * count
-
-        def encode(start: int) -> None:
-            for place in range(start, min(start + BLOCK, count)):
-                found[place] = mapped(records[place])
-
-        run_parallel(encode, range(0, count, BLOCK))
+        found = run_parallel(self._vector, records)
         readable = np.array([vector is not None for vector in found], dtype=np.bool_)
         width = self.width or next((len(vector) for vector in found if vector is not None), 0)
         rows = [np.zeros(width) if vector is None else vector for vector in found]
-        return np.array(rows).reshape(count, width), readable
+        return np.array(rows).reshape(len(rows), width), readable
 
     def width_of_rows(self, n_features: int) -> int:
         """Return the numbers of a vector for rows of this length; rows the model does not take are refused.
@@ -402,10 +355,7 @@ class OnnxMap:
         wanted = self._row_length()
         if wanted not in (None, n_features):
             raise InvalidInputError(f"X has {n_features} features, but {self.where} takes rows of {wanted}")
-        found = self._vector(np.zeros(n_features))
-        if found is None:
-            raise InvalidInputError(f"{self.where}: the model cannot be run on a row of {n_features}")
-        return len(found)
+        return self._width_of(np.zeros(n_features))
 
     # --- what the model expects ---------------------------------------------------------------------------
 
@@ -425,7 +375,7 @@ class OnnxMap:
             )
         return settings.output or str(outputs[0])
 
-    def _read_tokenizer(self, content: bytes) -> Any:
+    def _tokenizer_of(self, content: bytes) -> Any:
         tokenizers: Any = require("tokenizers", "text")
         try:
             found = tokenizers.Tokenizer.from_str(content.decode("utf-8"))
@@ -462,23 +412,14 @@ class OnnxMap:
         own = self._first.shape[1:]
         return math.prod(own) if all(isinstance(size, int) and size > 0 for size in own) else None
 
-    def _find_width(self) -> int:
+    def _width_of(self, trial: Any) -> int:
         """Numbers of a vector, from one record made up here; a model that cannot map it is refused."""
-        kind, any_length = self.settings.kind, False
-        trial: Any = "a"
-        if kind == "image":
-            trial = np.zeros((*self._size, self._channels), np.float32)
-        elif kind == "rows":
-            any_length = self._row_length() is None
-            trial = np.zeros(self._row_length() or 1)
         try:
             found = len(self._run(trial))
         except OnefoldError:
             raise
         except Exception:
-            if any_length:
-                return 0  # known once the length of a row is
-            one = kind.removesuffix("s")
+            one = self.settings.kind.removesuffix("s")
             raise InvalidInputError(f"{self.where}: the model cannot be run on a single {one}") from None
         if not 1 <= found <= WIDEST:
             raise InvalidInputError(f"{self.where}: its vectors must have from 1 to {WIDEST} numbers")
@@ -487,12 +428,12 @@ class OnnxMap:
     # --- one record ---------------------------------------------------------------------------------------
 
     def _vector(self, record: Any) -> Floats | None:
-        """Map one record to a vector of length one, or to zeros; None if the model fails on it."""
+        """Map one record to a vector of length one, or to zeros; None if it cannot be read or run."""
         try:
-            found = self._run(record)
+            found = self._run(self._pixels(record) if self.settings.kind == "image" else record)
         except OnefoldError:
             raise
-        except Exception:  # what onnxruntime raises may repeat what it was given
+        except Exception:  # what onnxruntime raises may repeat what it was given, and formats have own errors
             return None
         largest = np.abs(found).max(initial=0.0)
         if not 0.0 < largest < math.inf:  # NaN is neither
@@ -536,24 +477,16 @@ class OnnxMap:
             f"{self.where}: its output {self._output!r} is no vector, neither of a record nor of its parts"
         )
 
-    def _pixels(self, path: Path) -> Array | None:
-        """An image in the channels, height and width of the model, from 0 to 255; None for a file that is
-        none or too large: why is not told, cells are private.
-        """
-        try:
-            pillow: Any = require("PIL.Image", "onnx")
-            if path.stat().st_size > LARGEST_IMAGE_FILE:
-                return None
-            with path.open("rb") as file, pillow.open(file, formats=IMAGE_FORMATS) as image:
-                if math.prod(image.size) > MOST_PIXELS:
-                    return None
-                shown = image.convert("L" if self._channels == 1 else "RGB")
-                shown = shown.resize(self._size[::-1], pillow.Resampling.BILINEAR)
-                return np.asarray(shown, dtype=np.float32).reshape(*self._size, self._channels)
-        except MissingDependencyError:
-            raise
-        except Exception:  # each format has errors of its own
-            return None
+    def _pixels(self, path: Path) -> Array:
+        """An image in the channels, height and width of the model, from 0 to 255."""
+        pillow: Any = require("PIL.Image", "onnx")
+        content = io.BytesIO(_content(path, LARGEST_IMAGE_FILE))
+        with pillow.open(content, formats=IMAGE_FORMATS) as image:
+            if math.prod(image.size) > MOST_PIXELS:
+                raise ValueError("the image is too large")
+            shown = image.convert("L" if self._channels == 1 else "RGB")
+            shown = shown.resize(self._size[::-1], pillow.Resampling.BILINEAR)
+            return np.asarray(shown, dtype=np.float32).reshape(*self._size, self._channels)
 
 
 def _digest(model: bytes, tokens: bytes | None, settings: MapSettings) -> str:
@@ -600,8 +533,9 @@ class _MapEncoder(Encoder):
     trained = True
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        self._load(again=reset)
-        if self._map.settings.kind == "rows":
+        if reset:
+            self._map_of = ""
+        if self.cell_map().settings.kind == "rows":
             return check_rows(self, X, reset=reset)
         cells = np.asarray(X, dtype=object)
         if cells.ndim == 2 and cells.shape[1] == 1:
@@ -615,12 +549,6 @@ class _MapEncoder(Encoder):
         self.n_features_in_ = 1
         return np.column_stack([cells, np.arange(1, len(cells) + 1)])  # each with its number, for messages
 
-    def _load(self, again: bool = False) -> None:
-        """Load the map if its parameters are not those that it was loaded with, or if it is asked for."""
-        given = repr(sorted(self.get_params(deep=False).items()))
-        if again or getattr(self, "_loaded_with", None) != given:
-            self._map, self._loaded_with = self._new_map(), given
-
     def _new_map(self) -> OnnxMap:
         raise NotImplementedError
 
@@ -630,17 +558,19 @@ class _MapEncoder(Encoder):
     @property
     def digest(self) -> str:
         """Sum of the files and the settings; encoders with one digest make the same vectors."""
-        return self.loaded_map().digest
+        return self.cell_map().digest
 
-    def loaded_map(self) -> OnnxMap:
+    def cell_map(self) -> OnnxMap:
         """Return the map itself, which :class:`onefold.tables.Field` takes for a column.
 
         Returns
         -------
         OnnxMap
-            The map.
+            The map of the parameters as they are now.
         """
-        self._load()
+        given = repr(sorted(self.get_params(deep=False).items()))
+        if getattr(self, "_map_of", None) != given:
+            self._map, self._map_of = self._new_map(), given
         return self._map
 
     def _prepare(self, n_features: int) -> int:
@@ -652,11 +582,10 @@ class _MapEncoder(Encoder):
 
     def _encode(self, rows: AnyArray) -> Array:
         kind = self._map.settings.kind
-        if kind == "image":
-            found, readable = self._map.images([self._place(cell) for cell in rows[:, 0]])
-        else:
-            records = rows if kind == "rows" else [str(cell) for cell in rows[:, 0]]
-            found, readable = self._map.vectors(records)
+        records: Any = rows
+        if kind != "rows":
+            records = [self._place(cell) if kind == "image" else str(cell) for cell in rows[:, 0]]
+        found, readable = self._map.vectors(records)
         if not readable.all():
             which = int(np.argmin(readable))
             if kind == "rows":

@@ -195,7 +195,7 @@ class CellEncoder:
         if self.kind == "text":
             return found.vectors(texts)
         top = Path() if self.folder is None else self.folder
-        return found.images([image_below(top, text) for text in texts])
+        return found.vectors([image_below(top, text) for text in texts])
 
     def _map(self) -> OnnxMap:
         with self.loaded.lock:

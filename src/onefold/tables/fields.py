@@ -634,7 +634,7 @@ class Field:
 
 def _of_column(given: Any) -> Any:
     """The encoder of a column, if a loaded encoder of texts or images is given; else what is given."""
-    return CellEncoder.of_map(given.loaded_map()) if hasattr(given, "loaded_map") else given
+    return CellEncoder.of_map(given.cell_map()) if hasattr(given, "cell_map") else given
 
 
 def _shown(level: Any) -> str:
