@@ -16,8 +16,8 @@ from scipy.special import logsumexp
 from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import run_parallel
 from onefold.fabrication.plain_moments import RowMap, in_folds, statistic_of
-from onefold.models.discriminant import TAILS, LinearScores, PooledSpectrum, fold_ridge
 from onefold.models.preparation import Preparation
+from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, fold_ridge
 from onefold.privacy.moments import PrivateMoments
 
 __all__ = [

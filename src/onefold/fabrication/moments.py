@@ -30,9 +30,9 @@ from onefold.fabrication.on_moments import (
     of_the_release,
 )
 from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statistic_of
-from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.probability import softmax
 from onefold.models.reasons import ClassReasons, explain
+from onefold.models.ridge import LinearScores, PooledSpectrum
 from onefold.privacy.contract import encoding_of
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments

@@ -18,8 +18,8 @@ from onefold._base.parallel import one_blas_thread
 from onefold._base.records import Content, Record, kind_of, record
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.models.discriminant import Statistic
 from onefold.models.preparation import Preparation
+from onefold.models.ridge import Statistic
 from onefold.privacy.moments import PrivateMoments
 
 __all__ = [

@@ -35,8 +35,8 @@ from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.plain_moments import check_possible
-from onefold.models.discriminant import LinearScores
 from onefold.models.probability import softmax
+from onefold.models.ridge import LinearScores
 from onefold.privacy import PrivateMoments
 
 __all__ = ["Agreement", "JoinedSums", "Offset", "squared_with"]

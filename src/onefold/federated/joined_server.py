@@ -14,8 +14,8 @@ from onefold._base.validation import Whole, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.contract import class_list
 from onefold.federated.joined import WIDE, Agreement, JoinedSums, Offset
-from onefold.models.discriminant import LinearScores, PooledSpectrum
 from onefold.models.preparation import ColumnSpread, Preparation
+from onefold.models.ridge import LinearScores, PooledSpectrum
 from onefold.tables import Schema
 
 __all__ = [

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onefold.exceptions import InvalidInputError
-from onefold.models.discriminant import RIDGES, PooledSpectrum, fold_ridge
+from onefold.models.ridge import RIDGES, PooledSpectrum, fold_ridge
 from reference.linear_heads import lda_scores, left_out_ridge, ridge_scores
 
 
