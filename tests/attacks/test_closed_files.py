@@ -228,9 +228,8 @@ def test_what_is_made_for_others_is_listed() -> None:
     assert public_writers() == {
         ("_base/records.py", "save"),  # if it is told so
         ("cli/federate/sums.py", "run_new_key"),  # the public part of a key
-        ("cli/outputs.py", "write_guarantee"),
+        ("cli/outputs.py", "write_beside"),
         ("cli/outputs.py", "write_private_table"),  # if the guarantee holds
-        ("cli/synthesize.py", "_write_quality"),
         ("federated/flower/encrypted.py", "save"),  # a query key without its secret
         ("federated/flower/federation.py", "collect"),  # encrypted answers
         ("federated/flower/plain_app/__init__.py", "write_plain_app"),

@@ -13,7 +13,7 @@ from tests.tiers import later
 
 from onefold.audit.intervals import area_interval, gain_interval, mean_share_interval, r2_interval
 from onefold.report.builders import HeldOutAccuracy
-from onefold.report.evaluation import Evaluation, evaluate, evaluate_numbers
+from onefold.report.evaluation import Evaluation, evaluate, evaluate_numbers, numbers_of
 
 FALSE_ALARM = 1e-6
 
@@ -100,7 +100,7 @@ def test_verdict_is_written_where_the_measures_are() -> None:
     labels = np.arange(60) % 3
     found = evaluate(labels, labels)
     assert found.verdict in found.words("60 rows")
-    told = found.to_dict()
+    told = numbers_of(found)
     assert told["verdict"] == found.verdict
     assert told["outcomes"] == {"gain in accuracy": "better", "balanced accuracy": "better"}
     assert Evaluation(3, 1.0, 1.0, 0.5, [0], [[3]]).measures == []  # nothing is judged without an interval

@@ -80,7 +80,7 @@ def test_interruption_prints_one_line_and_ends_with_code_130(tmp_path: Path) -> 
         "import os, signal, sys; from onefold.cli import app, fit\n"
         # A test run in the background may have been started with the signal ignored.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        f"fit._read = lambda *a, **k: (os.write(2, b'now'), open({str(pipe)!r}))\n"
+        f"fit._rows = lambda *a, **k: (os.write(2, b'now'), open({str(pipe)!r}))\n"
         f"sys.exit(app.main(['fit', 'x.csv', '--label', 'y', '--out', {str(tmp_path / 'm')!r}]))"
     )
     with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) as process:

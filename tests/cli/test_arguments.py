@@ -115,7 +115,7 @@ def test_person_is_promised_something_under_every_unit(unit: str) -> None:
     promise = noise.mechanism(2).guarantee(2)
     assert promise.person[0] == pytest.approx({"entry": 6.0, "record": 3.0, "person": 1.0}[unit], rel=1e-5)
     with pytest.raises(InvalidInputError, match="the same column"):
-        noise.read("t.csv", Schema.of(None), "who", [], quiet=True, mode="private")
+        noise.rows_of("t.csv", Schema.of(None), "who", [], quiet=True, mode="private")
 
 
 def test_declared_classes_alone_decide_types_and_widths_of_labels() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from onefold.datasets import load
 @pytest.fixture(scope="module")
 def study() -> dict:
     """The demo as it runs without options."""
-    return compare(Plan(load("digits"), 5, 0, None, 4.0, 8.0, RANGES["digits"])).to_dict()
+    return asdict(compare(Plan(load("digits"), 5, 0, None, 4.0, 8.0, RANGES["digits"])))
 
 
 def demo(capsys, *arguments: str) -> dict:

@@ -262,7 +262,7 @@ def test_guarantee_of_an_earlier_table_never_lies_beside_a_new_one(table, tmp_pa
     def fail(*_: Any) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("onefold.cli.outputs.write_guarantee", fail)
+    monkeypatch.setattr("onefold.cli.outputs.write_beside", fail)
     assert main([*given, "--epsilon", "50", "--quiet"]) != 0
     assert not (tmp_path / "s.csv.guarantee.json").exists()
 

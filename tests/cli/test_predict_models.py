@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onefold import KAHM, AutoencoderClassifier, io
-from onefold.cli.models import load_classifier, read_rows
+from onefold.cli.models import load_model, read_rows
 from onefold.exceptions import InvalidInputError
 
 
@@ -14,20 +14,20 @@ def rows() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(20, 3))
 
 
-def test_load_classifier_returns_the_model_and_its_feature_names(tmp_path: Path) -> None:
+def test_load_model_returns_the_model_and_its_feature_names(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     table = pandas.DataFrame(rows(), columns=["a", "b", "c"])
     io.save(AutoencoderClassifier().fit(table, np.arange(20) % 2), tmp_path / "model.npz")
-    model, names = load_classifier(str(tmp_path / "model.npz"))
+    model, names = load_model(str(tmp_path / "model.npz"), classes=True)
     assert names == ["a", "b", "c"]
     assert model.predict(rows()).shape == (20,)  # plain arrays go in without a warning about names
 
 
-def test_load_classifier_refuses_what_does_not_classify(tmp_path: Path) -> None:
+def test_load_model_refuses_what_does_not_classify(tmp_path: Path) -> None:
     io.save(KAHM().fit(rows()), tmp_path / "hull.npz")
     for name, words in (("hull.npz", "holds a KAHM, which does not classify"), ("no.npz", "no such file")):
         with pytest.raises(InvalidInputError, match=words) as caught:
-            load_classifier(str(tmp_path / name))
+            load_model(str(tmp_path / name), classes=True)
         assert "\n" not in str(caught.value)
 
 

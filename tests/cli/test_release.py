@@ -148,7 +148,7 @@ def test_guarantee_of_an_earlier_table_never_lies_beside_a_new_one(table, tmp_pa
     def fail(*arguments: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr("onefold.cli.outputs.write_guarantee", fail)
+    monkeypatch.setattr("onefold.cli.outputs.write_beside", fail)
     assert run(table, "--lam", 1, "--out", out) != 0
     assert not promise.exists()
 

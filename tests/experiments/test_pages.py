@@ -48,7 +48,7 @@ def test_stored_result_becomes_a_page_of_runs_curves_and_tables() -> None:
     assert list(curve.x) == [1, 2, 4]
     measured = [VALUES[f"mnist/{epsilon}/noisy/accuracy"] for epsilon in (1, 2, 4)]
     assert curve.curves == {"noisy": measured, "honest": measured}
-    assert Report.from_dict(report.to_dict()).to_dict() == report.to_dict()
+    assert Report.of(report.numbers).numbers == report.numbers
 
 
 def test_several_runs_become_a_table_with_what_they_share_beside_it() -> None:

@@ -16,7 +16,7 @@ from experiments.pictures import (
 from onefold import DeepFuzzyAutoencoder, DeepFuzzyModel
 from onefold.exceptions import InvalidInputError
 from onefold.report import Display
-from onefold.report.displays import read_display
+from onefold.report.displays import display_of
 
 pytest.importorskip("matplotlib")
 
@@ -77,8 +77,8 @@ EXAMPLES: list[Display] = [
 @pytest.mark.merge
 def test_pictures_are_stored_read_again_described_and_drawn() -> None:
     for display in EXAMPLES:
-        again = read_display(json.loads(json.dumps(display.to_dict(), allow_nan=False)))
-        assert again.to_dict() == display.to_dict(), display
+        again = display_of(json.loads(json.dumps(display.numbers, allow_nan=False)))
+        assert again.numbers == display.numbers, display
         assert again.describe() == display.describe(), display
         assert again.to_svg() == display.to_svg(), display
 

@@ -19,7 +19,7 @@ from onefold.report import (
     MembershipDisplay,
     PrivacyUtilityDisplay,
 )
-from onefold.report.displays import figure_format, read_display, write_figure
+from onefold.report.displays import figure_format, display_of, write_figure
 
 RNG = np.random.default_rng(0)
 CURVE = Curve(
@@ -45,8 +45,8 @@ EXAMPLES: list[Display] = [
 def test_displays_are_stored_read_again_described_and_drawn() -> None:
     pytest.importorskip("matplotlib")
     for display in EXAMPLES:
-        again = read_display(json.loads(json.dumps(display.to_dict(), allow_nan=False)))
-        assert again.to_dict() == display.to_dict(), display
+        again = display_of(json.loads(json.dumps(display.numbers, allow_nan=False)))
+        assert again.numbers == display.numbers, display
         assert again.describe() == display.describe(), display
         assert display.describe().endswith("."), display
         assert again.to_svg() == display.to_svg(), display
@@ -63,7 +63,7 @@ def test_display_draws_into_given_axes() -> None:
 def test_what_is_no_display_is_refused() -> None:
     for plain in ({}, {"display": "Path"}, {"display": "ConfusionDisplay"}):
         with pytest.raises(InvalidInputError, match=r"display|ConfusionDisplay"):
-            read_display(plain)
+            display_of(plain)
 
 
 def test_calibration_error_is_small_for_true_and_large_for_false_probabilities() -> None:

@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 from sklearn.metrics import balanced_accuracy_score, confusion_matrix, roc_auc_score
 
-from onefold.report.evaluation import Evaluation, evaluate, missed, rounded_down, rounded_up, with_references
+from onefold.report.evaluation import (
+    Evaluation,
+    evaluate,
+    missed,
+    numbers_of,
+    rounded_down,
+    rounded_up,
+    with_references,
+)
 
 
 def test_measures_are_those_of_scikit_learn() -> None:
@@ -25,7 +33,7 @@ def test_measures_are_those_of_scikit_learn() -> None:
         "balanced accuracy": "better",
         "AUC": "better",
     }
-    json.dumps(found.to_dict())
+    json.dumps(numbers_of(found))
 
 
 def test_majority_is_that_of_the_rows_that_were_learned_from() -> None:
@@ -39,7 +47,7 @@ def test_more_classes_have_no_area_and_labels_of_another_type_are_compared_as_te
     assert found.auc is None
     assert found.accuracy == pytest.approx(2 / 3)
     assert found.classes == ["1", "2", "3", "4"]
-    assert "auc" not in found.to_dict()
+    assert "auc" not in numbers_of(found)
 
 
 def test_words_show_a_matrix_of_few_classes_and_point_to_json_for_many() -> None:
@@ -58,7 +66,7 @@ def test_words_bound_the_missed_rows_of_each_class() -> None:
     lines = evaluate(predicted, labels).words("160 rows")
     assert "class a: at most 3.0 % of its rows are missed, 95 % confidence (0 of 100 here)" in lines
     assert "class b: at most 14.7 % of its rows are missed, 95 % confidence (4 of 60 here)" in lines
-    told = evaluate(predicted, labels).to_dict()["missed"]
+    told = numbers_of(evaluate(predicted, labels))["missed"]
     assert [(each["class"], each["rows"], each["missed"]) for each in told] == [("a", 100, 0), ("b", 60, 4)]
 
 
@@ -67,7 +75,7 @@ def test_rows_of_persons_have_no_bounds_and_others_a_condition() -> None:
     together = evaluate(labels, labels, bounded=False)
     assert "class a: about 0.0 % of its rows are missed (0 of 50)" in together.words("100 rows", "if new:")
     assert "if new:" not in together.words("100 rows", "if new:")
-    assert "at_most" not in together.to_dict()["missed"][0]
+    assert "at_most" not in numbers_of(together)["missed"][0]
     lines = evaluate(labels, labels).words("100 rows", "if new:")
     assert lines.index("if new:") + 1 == lines.index(
         "class a: at most 5.9 % of its rows are missed, 95 % confidence (0 of 50 here)"

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -174,4 +175,4 @@ def test_comparison_table_and_json_hold_the_entries(study: Comparison) -> None:
     lines = study.table().splitlines()
     assert lines[0].split() == ["classifier", "samples", "classes", "accuracy"]
     assert lines[-1].split() == ["federated,", "one", "round", "42", "2", "0.7368"]
-    assert study.to_dict()["entries"][1]["accuracy"] == 0.5
+    assert asdict(study)["entries"][1]["accuracy"] == 0.5

@@ -9,8 +9,8 @@ from onefold.federated import simulate_regression
 from onefold.privacy import Guarantee
 from onefold.report import ObservedDisplay
 from onefold.report.builders import of_model
-from onefold.report.displays import read_display
-from onefold.report.evaluation import evaluate_numbers
+from onefold.report.displays import display_of
+from onefold.report.evaluation import evaluate_numbers, numbers_of
 from onefold.report.federations import SIMULATED, of_simulation
 
 
@@ -47,7 +47,7 @@ def test_interval_of_r2_holds_the_truth_about_as_often_as_it_says() -> None:
 def test_rows_that_depend_on_each_other_have_no_interval(pair: tuple[np.ndarray, np.ndarray]) -> None:
     found = evaluate_numbers(*pair, bounded=False)
     assert found.r2_interval is None
-    assert "r2_interval" not in found.to_dict()
+    assert "r2_interval" not in numbers_of(found)
     assert np.isnan(evaluate_numbers([1.0, 2.0], [3.0, 3.0]).r2)
 
 
@@ -95,7 +95,7 @@ def test_displays_count_all_rows_and_come_back_from_plain_values(
     display = ObservedDisplay.from_predictions(observed, predicted, "cost (EUR)")
     assert np.sum(display.counts) == display.too_low + display.too_high == 500
     assert display.too_low == np.sum(predicted < observed)
-    assert read_display(display.to_dict()) == display
+    assert display_of(display.numbers) == display
     assert "cost (EUR)" in display.describe()
     assert "<svg" in display.to_svg()
     constant = ObservedDisplay.from_predictions([1.0, 1.0], [1.0, 1.0])

@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import NamedTuple
 
 import onefold
 from onefold.cli.console import Parser, plain_warnings, say_error
@@ -16,31 +15,22 @@ DONE, FAILED, BAD_INPUT, BUSY, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 4, 130, 141
 OF_SITE = ("update", "forget", "status")
 
 
-class Command(NamedTuple):
-    """Where a command is declared, and its line in the list of commands."""
-
-    module: str
-    function: str
-    help: str
-
-
+# The line of each command in the list; the module of its name declares it.
 COMMANDS = {
-    "demo": Command("demo", "add_parser", "compare private and plain federations on one dataset"),
-    "schema": Command("schema", "add_parser", "declare what the columns of a table mean"),
-    "check": Command("check", "add_parser", "list where a table breaks its schema"),
-    "fit": Command("fit", "add_parser", "fit a classifier to a table"),
-    "predict": Command("predict", "add_parser", "predict the class of every row of a table"),
-    "fabricate": Command("fabricate", "add_parser", "replace the rows of a table by private synthetic rows"),
-    "synthesize": Command(
-        "synthesize", "add_parser", "make a private synthetic table from a declared schema"
-    ),
-    "release": Command("release", "add_parser", "add the least informative noise to rows and publish them"),
-    "transfer": Command("transfer", "add_parser", "learn from few labels with the help of a private source"),
-    "audit": Command("audit", "add_parser", "measure what a model gives away about its training rows"),
-    "ledger": Command("ledger", "add_parser", "make and read the account of what releases have spent"),
-    "federate": Command("federate", "add_parser", "run a federation of several machines"),
-    "report": Command("report", "add_parser", "write a page about a model, a private table or a federation"),
-    "serve": Command("serve", "add_parser", "open local pages to make private tables and watch a federation"),
+    "demo": "compare private and plain federations on one dataset",
+    "schema": "declare what the columns of a table mean",
+    "check": "list where a table breaks its schema",
+    "fit": "fit a classifier to a table",
+    "predict": "predict the class of every row of a table",
+    "fabricate": "replace the rows of a table by private synthetic rows",
+    "synthesize": "make a private synthetic table from a declared schema",
+    "release": "add the least informative noise to rows and publish them",
+    "transfer": "learn from few labels with the help of a private source",
+    "audit": "measure what a model gives away about its training rows",
+    "ledger": "make and read the account of what releases have spent",
+    "federate": "run a federation of several machines",
+    "report": "write a page about a model, a private table or a federation",
+    "serve": "open local pages to make private tables and watch a federation",
 }
 
 
@@ -53,11 +43,11 @@ def build_parser(argv: Sequence[str]) -> Parser:
     parser.add_argument("--version", action="version", version=f"onefold {onefold.__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
     named = next((word for word in argv if not word.startswith("-")), None)
-    for name, command in COMMANDS.items():
+    for name, about in COMMANDS.items():
         if name == named:
-            getattr(import_module(f"onefold.cli.{command.module}"), command.function)(commands)
+            import_module(f"onefold.cli.{name}").add_parser(commands)
         else:
-            commands.add_parser(name, help=command.help)
+            commands.add_parser(name, help=about)
     return parser
 
 

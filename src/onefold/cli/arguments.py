@@ -20,6 +20,7 @@ from onefold.cli.console import busy
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema
 from onefold.tables.rows import Mode, Rows, rows
+from onefold.tables.schema import AS_THEY_STAND
 from onefold.tables.tasks import CLASSES, as_labels
 
 # --- declaring options ------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def flag(parser: Any, names: str, about: str) -> None:
 def _value(convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted: str) -> Callable[[str], Any]:
     """A type of values: what ``convert`` understands and ``accept`` takes."""
 
-    def parse(text: str) -> Any:
+    def value_of(text: str) -> Any:
         try:
             value = convert(text)
         except ValueError:
@@ -69,7 +70,7 @@ def _value(convert: Callable[[str], Any], accept: Callable[[Any], bool], wanted:
             raise argparse.ArgumentTypeError(f"must be {wanted}")
         return value
 
-    return parse
+    return value_of
 
 
 whole = _value(int, lambda value: value >= 1, "a whole number from 1 on")
@@ -103,12 +104,12 @@ def add_data(parser: Any, what: str = "table to read") -> None:
     parser.add_argument("data", metavar="DATA", help=f"{what}: {TABLES}")
 
 
-def add_schema(parser: Any, what: str = "it declares ranges, categories, label and persons") -> None:
+def add_schema(parser: Any, what: str = "declares ranges, categories, label and persons") -> None:
     """The declared contract of the table."""
-    option(parser, "--schema FILE", f"schema of the table, a JSON file; {what}")
+    option(parser, "--schema FILE", f"schema of the table; {what}")
 
 
-def load_schema(args: argparse.Namespace, *options: str) -> Any:
+def declared_schema(args: argparse.Namespace, *options: str) -> Any:
     """Read the schema of a command, or that of numbers as they stand without one.
 
     Options that would say what it says are refused.
@@ -117,21 +118,18 @@ def load_schema(args: argparse.Namespace, *options: str) -> Any:
     if path is None:
         if encoders:
             raise InvalidInputError("--encoder goes with --schema: it declares the other columns")
-        return Schema.of(None)
+        return AS_THEY_STAND
     for name in options:
         if getattr(args, name) not in (None, False, []):
             shown = f"--{name.replace('_', '-')}"
             raise InvalidInputError(f"--schema declares what {shown} would say: leave out {shown}")
-    known = path if isinstance(path, Schema) else Schema.load(path)
-    return known.with_encoders(encoders)
+    declared = path if isinstance(path, Schema) else Schema.load(path)
+    return declared.with_encoders(encoders)
 
 
 def add_encoders(parser: Any, what: str) -> None:
     """Encoders of columns of texts or image files, by the name of the column."""
-    about = (
-        f"{what}: a column of texts or of paths of images, and the ONNX file that encodes it, or the folder "
-        "of a sentence encoder; nothing is downloaded"
-    )
+    about = f"{what} of texts or image paths: an ONNX file, or the folder of a sentence encoder"
     repeated(parser, "--encoder COL=PATH", about, named_path, dest="encoders")
 
 
@@ -172,25 +170,18 @@ def add_output_options(parser: Any, *, quiet: bool = True) -> None:
 
 # --- noise on rows and labels -----------------------------------------------------------------------------
 
-NOISES = ("optimal", "laplace", "gaussian")
 UNIT = (
-    "what epsilon protects: one entry of the table; a record (a whole row), which needs --range; or a person "
-    "(all rows of one), which needs --range and --person"
+    "what epsilon protects: one entry of the table; a record (a row), which needs --range; or a person (all "
+    "rows of one), which needs --range and --person"
 )
-RANGE = (
-    "smallest and largest value that a feature can have, known without looking at the data; values outside "
-    "are clipped"
-)
-SAMPLER = (
-    "how noise is drawn: hardened withstands attacks on floating-point numbers; float does not, and promises "
-    "nothing"
-)
+RANGE = "least and largest value of a feature, known without the data; others are clipped"
 # What a schema says; each of these options beside one would contradict it, or repeat it.
 BY_SCHEMA = ("label", "ignore", "classes", "range", "sensitivity", "person", "rows_per_person")
 NO_DOMAIN = (
     "noise needs --range LOW HIGH (values are clipped to it), --schema FILE or --sensitivity S (the largest "
     "change of an entry, on your word), known without looking at the data"
 )
+NOT_COUNTED = "Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows."
 
 
 @dataclass(frozen=True)
@@ -231,15 +222,11 @@ class NoiseOptions:
 
     def check(self) -> None:
         """Refuse noise without a domain, and what contradicts itself, before any data is read."""
-        if (
-            self.epsilon is not None
-            and self.range is None
-            and self.sensitivity is None
-            and self.domain is None
-        ):
+        of_rows = self.range is not None or self.domain is not None
+        if self.epsilon is not None and self.sensitivity is None and not of_rows:
             raise InvalidInputError(NO_DOMAIN)
         check_range(self.range)
-        if self.unit != "entry" and self.range is None and self.domain is None:
+        if self.unit != "entry" and not of_rows:
             raise InvalidInputError(
                 f"--unit {self.unit} needs --range LOW HIGH: the size of a row depends on it"
             )
@@ -255,7 +242,7 @@ class NoiseOptions:
                 needed = "a schema with a person column and rowsPerPerson"
             raise InvalidInputError(f"--unit person needs {needed}")
 
-    def read(
+    def rows_of(
         self, path: str, schema: Schema, label: str | None, ignore: list[str], *, quiet: bool, mode: Mode
     ) -> Rows:
         """A table by its schema, or numbers as they stand with labels in the type of declared classes."""
@@ -279,10 +266,8 @@ class NoiseOptions:
         from onefold.privacy import AnalyticGaussian, Box, Laplace, OptimalNoise
 
         size = self.sensitivity if self.range is None else Box(*self.range, n_features)
-        if self.domain is not None:
-            size = self.domain
-        shared: dict[str, Any] = {"sensitivity": size, "unit": self.unit, "sampler": self.sampler}
-        shared["rows_per_person"] = self.rows_per_person
+        shared: dict[str, Any] = {"unit": self.unit, "sampler": self.sampler}
+        shared |= {"sensitivity": self.domain or size, "rows_per_person": self.rows_per_person}
         if self.noise == "laplace":
             return Laplace(self.epsilon, **shared)
         kind = OptimalNoise if self.noise == "optimal" else AnalyticGaussian
@@ -290,11 +275,12 @@ class NoiseOptions:
 
     def label_mechanism(self, schema: Schema) -> Any:
         """The mechanism for the labels; None unless it was asked for."""
-        if schema.plain or self.label_epsilon is None:
-            return label_mechanism(self.label_epsilon, self.classes)
         from onefold.privacy import RandomisedLabels
 
-        return RandomisedLabels(self.label_epsilon, np.asarray(schema.classes))
+        if self.label_epsilon is None:
+            return None
+        classes = declared_classes(self.classes or []) if schema.plain else np.asarray(schema.classes)
+        return RandomisedLabels(self.label_epsilon, classes)
 
 
 def add_noise_options(
@@ -304,28 +290,36 @@ def add_noise_options(
 
     A command that decides by itself what is protected by default says so with ``unit`` None.
     """
-    epsilon = "epsilon of the privacy guarantee; --unit says for what"
-    option(group, "--epsilon E", epsilon, positive, required=required)
-    option(
-        group, "--delta D", "delta of the privacy guarantee; 0 for optimal noise without one", chance, 1e-5
-    )
+    about = "epsilon of the guarantee; --unit says for what"
+    option(group, "--epsilon E", about, positive, required=required)
+    option(group, "--delta D", "delta of the guarantee; 0 for optimal noise without one", chance, 1e-5)
     option(group, "--unit", about_unit, default=unit, choices=("entry", "record", "person"))
-    option(group, "--noise", "kind of noise", default="optimal", choices=NOISES)
+    option(group, "--noise", "kind of noise", default="optimal", choices=("optimal", "laplace", "gaussian"))
     bound = group.add_mutually_exclusive_group()
     option(bound, "--range LOW HIGH", RANGE, float)
-    largest = "largest amount by which one entry can change, instead of --range; nothing checks it"
+    largest = "largest change of one entry, instead of --range; nothing checks it"
     option(bound, "--sensitivity S", largest, positive)
     add_sampler(group)
-    add_label_options(group)
-
-
-NOT_COUNTED = "Nothing was entered in a ledger: --ledger FILE adds up what is spent on the same rows."
+    add_label_epsilon(group, "; needs --classes")
+    declared = "all labels that may occur, known without looking at the data"
+    option(group, "--classes C", declared, nargs="+")
 
 
 def add_ledger(group: Any) -> None:
     """The account that a release is entered in."""
-    what = "ledger in which the release is entered before it is made; made by onefold ledger new"
-    option(group, "--ledger FILE", what)
+    option(group, "--ledger FILE", "ledger in which the release is entered before it is made")
+
+
+def add_neighbours(group: Any, usual: str) -> None:
+    """How neighbouring tables differ."""
+    about = "how neighbouring tables differ in a record or person"
+    option(group, "--neighbours", about, default=usual, choices=("replace", "add-remove"))
+
+
+def add_label_epsilon(group: Any, more: str = "") -> None:
+    """Noise on labels."""
+    what = f"epsilon of noise on one label{more} (default: labels stay as they are)"
+    option(group, "--label-epsilon E", what, positive)
 
 
 def check_range(limits: tuple[float, float] | None) -> None:
@@ -336,15 +330,14 @@ def check_range(limits: tuple[float, float] | None) -> None:
 
 def add_sampler(group: Any) -> None:
     """How noise is drawn."""
-    option(group, "--sampler", SAMPLER, default="hardened", choices=("hardened", "float"))
+    about = "how noise is drawn; float withstands no attack on its numbers and promises nothing"
+    option(group, "--sampler", about, default="hardened", choices=("hardened", "float"))
 
 
 def add_person_options(group: Any) -> None:
     """Whom each row is about, and how many rows of a person are used."""
-    about = "column that says whom a row is about; the guarantee then states what a person is promised"
-    option(group, "--person COL", about)
-    most = "largest number of rows of a person; others are dropped at random, before anything else"
-    option(group, "--rows-per-person K", most, whole)
+    option(group, "--person COL", "column that says whom a row is about, for a promise to persons")
+    option(group, "--rows-per-person K", "most rows of a person; others are dropped at random", whole)
 
 
 def check_person_options(person: str | None, rows_per_person: int | None) -> None:
@@ -361,14 +354,6 @@ def promise_in_words(guarantee: Any, ledger: str | None = "counted") -> list[str
     return [str(guarantee), *(guarantee.odds(unit) for unit in units), *uncounted]
 
 
-def add_label_options(group: Any) -> None:
-    """Noise on labels, and which labels there may be."""
-    what = "randomise the labels, with this epsilon for one label (default: labels stay as they are)"
-    option(group, "--label-epsilon E", what, positive)
-    declared = "all labels that may occur, known without looking at the data; --label-epsilon needs them"
-    option(group, "--classes C", declared, nargs="+")
-
-
 def check_label_options(label_epsilon: float | None, classes: list[str] | None) -> None:
     """Refuse to randomise labels among labels that were not declared."""
     if label_epsilon is not None and classes is None:
@@ -377,13 +362,6 @@ def check_label_options(label_epsilon: float | None, classes: list[str] | None) 
         )
     if classes is not None and len(declared_classes(classes)) < 2:
         raise InvalidInputError("--classes needs two labels or more")
-
-
-def label_mechanism(label_epsilon: float | None, classes: list[str] | None) -> Any:
-    """The mechanism for the labels, over the declared classes; None without an epsilon."""
-    from onefold.privacy import RandomisedLabels
-
-    return None if label_epsilon is None else RandomisedLabels(label_epsilon, declared_classes(classes or []))
 
 
 def declared_classes(classes: list[str]) -> AnyArray:
@@ -408,19 +386,12 @@ ENCODERS = ("none", "gradients", "frequencies", "random")
 
 def add_encoder_options(group: Any) -> None:
     """Which encoder, for which images."""
-    option(
-        group,
-        "--encoder",
-        "fixed features to compute first: gradients or frequencies of images, or random projections of any "
-        "rows",
-        default="none",
-        choices=ENCODERS,
-    )
-    shape = "height, width and, for colours, channels of the images; for gradients and frequencies"
+    about = "fixed features to compute first, of images, or random projections of any rows"
+    option(group, "--encoder", about, default="none", choices=ENCODERS)
+    shape = "height, width and perhaps channels of images, for gradients and frequencies"
     option(group, "--image-shape N", shape, whole, nargs="+")
-    margin = "number of pixels to leave out on every side of an image; for gradients (default: 0)"
-    option(group, "--margin N", margin, whole)
-    option(group, "--n-outputs N", "number of features that a random projection makes (default: 128)", whole)
+    option(group, "--margin N", "pixels to leave out around images, for gradients (default: 0)", whole)
+    option(group, "--n-outputs N", "features that a random projection makes (default: 128)", whole)
 
 
 def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, n_outputs: int | None) -> Any:
@@ -460,16 +431,12 @@ def add_model_options(group: Any, usual: str | None = None) -> None:
 
     A command that decides by itself which model is usual says so in words, and gets None.
     """
-    kinds = "wide: deep machines on clusters of rows; folding: one-layer machines on small batches of rows"
+    kinds = "wide: deep machines on clusters of rows; folding: one layer on batches of rows"
     said = kinds if usual is None else f"{kinds} (default: {usual})"
     option(group, "--model", said, default="wide" if usual is None else None, choices=("wide", "folding"))
-    option(group, "--n-components N", "number of principal components each machine uses", whole, 20)
-    option(
-        group,
-        "--measure",
-        "how the distance of a row from a class is measured (default: euclidean for wide, rms for folding)",
-        choices=MEASURES,
-    )
+    option(group, "--n-components N", "principal components that each machine uses", whole, 20)
+    about = "distance of a row from a class (default: euclidean for wide, rms for folding)"
+    option(group, "--measure", about, choices=MEASURES)
 
 
 def classifier_of(
@@ -478,7 +445,7 @@ def classifier_of(
     measure: str | None,
     seed: int,
     n_jobs: int | None = None,
-    schema: Any = None,
+    schema: Schema = AS_THEY_STAND,
     tune: bool = False,
     **parameters: Any,
 ) -> Any:
@@ -489,7 +456,7 @@ def classifier_of(
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
 
     chosen: dict[str, Any] = {"n_jobs": n_jobs} | ({} if measure is None else {"measure": measure})
-    if not Schema.of(schema).plain:
+    if not schema.plain:
         # Columns of one unit come without a schema: where there is one, even a wide table needs the head.
         chosen |= {"schema": schema, "head": "ridge" if schema.width < WIDEST_HEAD else "auto"}
     if model == "folding":

@@ -1,18 +1,24 @@
 """``onefold audit``: what does a stored model, or a synthetic table, give away?"""
 
+from __future__ import annotations
+
 import argparse
+from collections.abc import Sequence
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import option
-from onefold.cli.console import busy, show
-from onefold.cli.models import load_classifier, read_rows
+from onefold.cli.console import busy
+from onefold.cli.models import load_model, read_rows
 from onefold.exceptions import InvalidInputError
 from onefold.report.builders import NOT_PRIVATE
+
+if TYPE_CHECKING:
+    from onefold.audit import AttackResult
 
 WIDTH = 88
 FEWEST_ROWS = 5
@@ -47,72 +53,61 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Attack a model or a synthetic table, and tell."""
     reports.check_report(args)
     if args.synthetic is not None or args.schema is not None:
-        return _run_on_table(args)
-    if None in (args.model, args.train, args.test):
+        _run_on_table(args)
+    elif None in (args.model, args.train, args.test):
         raise InvalidInputError("name a MODEL or --synthetic with --train and --test")
-    return _run_on_model(args)
+    else:
+        _run_on_model(args)
 
 
-def _run_on_model(args: argparse.Namespace) -> int:
+def _run_on_model(args: argparse.Namespace) -> None:
     """Load, read both tables, attack, tell."""
-    model, names = load_classifier(args.model, args.quiet)
-    tables = [_read(path, model, names, args.label, args.quiet) for path in (args.train, args.test)]
+    model, names = load_model(args.model, args.quiet, classes=True)
+    tables = []
+    for path in (args.train, args.test):
+        table = read_rows(path, model, names, label=args.label, quiet=args.quiet)
+        if np.sum(table.known) < FEWEST_ROWS:
+            raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
+        if table.y is not None and not set(map(str, table.y)) <= set(map(str, model.classes_)):
+            raise InvalidInputError(f"{path}: column {args.label!r} has classes the model was not fitted on")
+        tables.append(table)
     # Imported late, here and below: a mistake in a table is told without waiting for scipy.
     from onefold.audit import audit_membership
-
-    with busy("auditing", args.quiet):
-        audit = audit_membership(model, *(rows for rows, _ in tables), *(labels for _, labels in tables))
-    files = {"model": args.model, "train": args.train, "test": args.test}
-    words = _in_words(audit)
-    if args.report is not None:
-        words += ["", _write(args.report, audit, files)]
-    show({**files, **audit.to_dict()}, words, as_json=args.json, quiet=args.quiet)
-    return 0
-
-
-def _read(path: str, model: Any, names: list[str] | None, label: str | None, quiet: bool) -> tuple[Any, Any]:
-    """Rows as the model takes them, and their classes if they are asked for."""
-    found = read_rows(path, model, names, label=label, quiet=quiet)
-    if np.sum(found.known) < FEWEST_ROWS:
-        raise InvalidInputError(f"{path}: an audit needs at least {FEWEST_ROWS} rows")
-    known = {str(known) for known in model.classes_}
-    if found.y is not None and not {str(given) for given in found.y} <= known:
-        raise InvalidInputError(f"{path}: column {label!r} has classes the model was not fitted on")
-    return found.labelled.X, found.y
-
-
-def _write(path: str, audit: Any, files: dict[str, str]) -> str:
     from onefold.report.builders import of_membership
 
+    with busy("auditing", args.quiet):
+        audit = audit_membership(model, *(each.labelled.X for each in tables), *(each.y for each in tables))
+    attack, files = audit.attack, {"model": args.model, "train": args.train, "test": args.test}
     facts = {
-        "model": reports.file_name(files["model"]),
-        "training rows": f"{audit.attack.n_members} from {reports.file_name(files['train'])}",
-        "test rows": f"{audit.attack.n_nonmembers} from {reports.file_name(files['test'])}",
-        "SHA-256 of the model": reports.digest(files["model"]),
+        "model": reports.file_name(args.model),
+        "training rows": f"{attack.n_members} from {reports.file_name(args.train)}",
+        "test rows": f"{attack.n_nonmembers} from {reports.file_name(args.test)}",
+        "SHA-256 of the model": reports.digest(args.model),
     }
-    return reports.written(path, of_membership(audit, "Membership audit", facts))
+    words = _in_words(attack, audit.rows(), audit.notes())
+    result = {**files, **audit.to_dict()}
+    reports.tell(args, result, words, lambda: of_membership(audit, "Membership audit", facts))
 
 
-def _in_words(audit: Any) -> list[str]:
+def _in_words(attack: AttackResult, rows: Any, notes: Sequence[str]) -> list[str]:
     from onefold.report import format_table
 
-    attack = audit.attack
     headings = ["", "value", f"{100 * attack.confidence:.3g} % interval"]
     return [
         f"{attack.n_members} training rows against {attack.n_nonmembers} test rows\n",
-        format_table(headings, audit.rows()) + "\n",
-        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in audit.notes()),
+        format_table(headings, rows) + "\n",
+        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in notes),
     ]
 
 
 # --- synthetic tables ---------------------------------------------------------------------------------------
 
 
-def _run_on_table(args: argparse.Namespace) -> int:
+def _run_on_table(args: argparse.Namespace) -> None:
     """Compare how near members and others are to synthetic rows, and tell."""
     if args.model is not None or args.label is not None:
         raise InvalidInputError("--synthetic takes no MODEL and no --label: the schema says all")
@@ -121,14 +116,14 @@ def _run_on_table(args: argparse.Namespace) -> int:
     from onefold.tables import Schema, read_table
 
     schema = Schema.load(args.schema)
+    files = {"synthetic": args.synthetic, "train": args.train, "test": args.test}
     with busy("reading", args.quiet):
-        paths = (args.synthetic, args.train, args.test)
-        tables = [read_table(path, schema=schema) for path in paths]
+        tables = [read_table(path, schema=schema) for path in files.values()]
         made, *others = [_encoded(schema, table, most) for table, most in zip(tables, SAMPLE, strict=True)]
     from sklearn.neighbors import NearestNeighbors
 
     from onefold.audit import distance_attack
-    from onefold.report import format_table
+    from onefold.report.builders import of_distances
 
     with busy("attacking", args.quiet):
         nearest = NearestNeighbors(n_neighbors=1, algorithm="brute").fit(made)
@@ -136,22 +131,14 @@ def _run_on_table(args: argparse.Namespace) -> int:
         attack = distance_attack(train, test)
     what = "distance to the nearest synthetic row"
     rows, notes = attack.rows(what), [attack.verdict(what), *TABLE_NOTES]
-    words = [
-        f"{attack.n_members} training rows against {attack.n_nonmembers} test rows\n",
-        format_table(["", "value", f"{100 * attack.confidence:g} % interval"], rows) + "\n",
-        *(fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in notes),
-    ]
-    files = {"synthetic": args.synthetic, "train": args.train, "test": args.test}
-    result = {**files, "attack": attack.to_dict(), "notes": notes}
-    if args.report is not None:
-        from onefold.report.builders import of_distances
-
-        facts: dict[str, Any] = {name: reports.file_name(path) for name, path in files.items()}
-        facts["SHA-256 of the synthetic table"] = reports.digest(args.synthetic)
-        page = of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, notes, what)
-        words += ["", reports.written(args.report, page)]
-    show(result, words, as_json=args.json, quiet=args.quiet)
-    return 0
+    facts: dict[str, Any] = {name: reports.file_name(path) for name, path in files.items()}
+    facts["SHA-256 of the synthetic table"] = reports.digest(args.synthetic)
+    reports.tell(
+        args,
+        {**files, "attack": attack.to_dict(), "notes": notes},
+        _in_words(attack, rows, notes),
+        lambda: of_distances(attack, (train, test), "Audit of a synthetic table", facts, rows, notes, what),
+    )
 
 
 def _encoded(schema: Any, table: Any, most: int) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import option
-from onefold.cli.console import busy, show
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.datasets import Dataset
     from onefold.federated import Simulation
     from onefold.privacy import Guarantee
-    from onefold.report import Comparison, Entry
+    from onefold.report import Comparison
 
 WIDTH = 88
 # Small enough that most sites lack some classes, large enough that most classes are at several sites.
@@ -58,10 +57,11 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Compare, then print a table or JSON and write the page if asked to."""
     from onefold import datasets
-    from onefold.report.federations import of_comparison
+    from onefold.report import of_comparison
+    from onefold.report.document import package_versions
 
     if args.sites < 2:
         raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
@@ -81,12 +81,8 @@ def run(args: argparse.Namespace) -> int:
     words = [f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n"]
     told = [*study.notes, *(f"{name}: {' '.join(lines)}" for name, lines in study.promises.items())]
     words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in told]
-    if args.report is not None:
-        with busy("drawing", quiet=False):
-            words += ["", reports.written(args.report, of_comparison(study))]
-    result = study.to_dict()
-    show(result, words, as_json=args.json)
-    return 0
+    result = asdict(study) | {"versions": package_versions()}
+    reports.tell(args, result, words, lambda: of_comparison(study))
 
 
 # --- the study --------------------------------------------------------------------------------------------
@@ -105,29 +101,12 @@ class Plan:
     limits: tuple[float, float]  # between which every value of a feature lies by declaration
 
 
-@dataclass(frozen=True)
-class Private:
-    """A federation of private models: how well it does, and what it promises."""
-
-    accuracy: float
-    guarantee: Guarantee
-
-
-@dataclass(frozen=True)
-class Leaving:
-    """What one site's leaving changed."""
-
-    site: int
-    accuracy: float
-    exact: bool  # every answer is, bit for bit, that of a federation without the site from the start
-
-
 def compare(plan: Plan) -> Comparison:
     """Spread a dataset over sites with unequal classes and test every classifier on the same test samples."""
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
     from onefold.datasets import partition
     from onefold.federated import simulate
-    from onefold.report import Comparison
+    from onefold.report import Comparison, Entry
 
     data = plan.data
     prototype = AutoencoderClassifier(WideKAHM(scale="auto", random_state=plan.seed), n_jobs=plan.n_jobs)
@@ -142,58 +121,87 @@ def compare(plan: Plan) -> Comparison:
         y_test=data.y_test,
     )
     owned = [(data.X_train[mine], data.y_train[mine]) for mine in rows]
-    noisy, leaving = _noisy_federation(plan, owned, prototype, data.X_test, data.y_test)
-    moments = _moment_federation(plan, owned, result.classes, data.X_test, data.y_test)
-    n_samples = int(result.class_counts.sum())
+    noisy, left = _noisy_federation(plan, owned, prototype)
+    moments = _moment_federation(plan, owned, result.classes)
+    samples, present = result.class_counts.sum(axis=1), result.class_counts > 0
+    amounts = {"entry": plan.epsilon, "record": plan.record_epsilon}
+    names = [f"private, epsilon {epsilon:g} per {unit}" for unit, epsilon in amounts.items()]
+    every = (int(samples.sum()), int(result.classes.size))
+    gone = left["site"] - 1
+    others = np.delete(present, gone, axis=0).any(axis=0)
     return Comparison(
         title=f"{plan.n_sites} sites, one classifier, one round",
-        lead=f"{data.name}: {n_samples} samples of {result.classes.size} classes spread unequally over "
+        lead=f"{data.name}: {every[0]} samples of {every[1]} classes spread unequally over "
         f"{plan.n_sites} sites, {result.n_test} for testing. A simulation in one process.",
-        entries=_entries(plan, result, noisy, moments, leaving),
+        entries=[
+            *(
+                Entry(f"site {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
+                for i, accuracy in enumerate(result.alone)
+            ),
+            Entry("all data pooled", "pooled", *every, result.pooled),
+            Entry("federated, one round", "federated", *every, result.federated),
+            Entry(names[0], "private", *every, noisy[0]),
+            Entry(
+                f"the same after site {gone + 1} left",
+                "private",
+                every[0] - int(samples[gone]),
+                int(others.sum()),
+                left["accuracy"],
+            ),
+            Entry(names[1], "private", *every, moments[0]),
+        ],
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
-        notes=_notes(result, leaving),
+        notes=_notes(result, left),
         settings=_settings(plan),
-        facts=_facts(result, noisy, moments, leaving),
+        facts={
+            **{name: getattr(result, name) for name in ("pooled", "federated", "method", "sum_bytes")},
+            "alone": list(result.alone),
+            "test_samples": result.n_test,
+            "rounds": 1,
+            "scalars_per_query": plan.n_sites * every[1],
+            "scalars_in_all": plan.n_sites * every[1] * result.n_test,
+            "federated_guarantee": None,
+            "private_entry": {"accuracy": noisy[0], "guarantee": noisy[1].to_dict()},
+            "private_record": {"accuracy": moments[0], "guarantee": moments[1].to_dict()},
+            "left": left,
+        },
         promises={
-            _name_of(plan.epsilon, "entry"): _lines(noisy.guarantee),
-            _name_of(plan.record_epsilon, "record"): _lines(moments.guarantee),
+            name: "\n".join(shared.promise_in_words(promise)).split("\n")
+            for name, (_, promise) in zip(names, (noisy, moments), strict=True)
         },
     )
 
 
-def _name_of(epsilon: float, unit: str) -> str:
-    return f"private, epsilon {epsilon:g} per {unit}"
-
-
 def _noisy_federation(
-    plan: Plan, owned: Sequence[tuple[Any, Any]], prototype: Any, X: Any, y: Any
-) -> tuple[Private, Leaving]:
-    """Models of fabricated data, which may travel; then the site with the fewest samples leaves."""
+    plan: Plan, owned: Sequence[tuple[Any, Any]], prototype: Any
+) -> tuple[tuple[float, Guarantee], dict[str, Any]]:
+    """Models of fabricated data, which may travel; then the site with the fewest samples leaves.
+
+    What its leaving changed is told too, and whether every answer is then, bit for bit, that of a federation
+    without the site from the start.
+    """
     from onefold.federated import GlobalClassifier, LocalModel
     from onefold.privacy import Box, Guarantee, OptimalNoise
 
     mechanism = OptimalNoise(plan.epsilon, delta=DELTA, sensitivity=Box(*plan.limits))
     models = [LocalModel(prototype, mechanism, keep_rows=False).fit(*mine) for mine in owned]
-    server = GlobalClassifier()
+    gone = int(np.argmin([len(labels) for _, labels in owned]))
+    server, without = GlobalClassifier(), GlobalClassifier()
     for number, model in enumerate(models):
         server.add(number, model)
-    promises = [model.guarantee_ for model in models if model.guarantee_ is not None]
-    guarantee = reduce(Guarantee.among_owners, promises)
-    together = Private(_accuracy(server.predict(X), y), guarantee)
-    gone = int(np.argmin([len(labels) for _, labels in owned]))
-    without = GlobalClassifier()
-    for number, model in enumerate(models):
         if number != gone:
             without.add(number, model)
+    promises = [model.guarantee_ for model in models if model.guarantee_ is not None]
+    together = _accuracy(plan, server), reduce(Guarantee.among_owners, promises)
     server.remove(gone)
-    same = bool(np.array_equal(server.measures(X), without.measures(X)))
-    return together, Leaving(gone, _accuracy(server.predict(X), y), same)
+    same = bool(np.array_equal(server.measures(plan.data.X_test), without.measures(plan.data.X_test)))
+    return together, {"site": gone + 1, "accuracy": _accuracy(plan, server), "exact": same}
 
 
 def _moment_federation(
-    plan: Plan, owned: Sequence[tuple[Any, Any]], classes: NDArray[Any], X: Any, y: Any
-) -> Private:
+    plan: Plan, owned: Sequence[tuple[Any, Any]], classes: NDArray[Any]
+) -> tuple[float, Guarantee]:
     """Each site sends noisy moments once; they cover whole records with their labels."""
     from onefold.fabrication import MomentClassifier
     from onefold.federated import MomentFederation, release_moments
@@ -203,52 +211,17 @@ def _moment_federation(
     federation = MomentFederation()
     for number, (samples, labels) in enumerate(owned):
         federation.add(number, release_moments(samples, labels, agreed))
-    predicted = federation.fitted(MomentClassifier).predict(X)
-    return Private(_accuracy(predicted, y), federation.guarantee)
+    return _accuracy(plan, federation.fitted(MomentClassifier)), federation.guarantee
 
 
-def _accuracy(predicted: NDArray[Any], truth: NDArray[Any]) -> float:
-    return float(np.mean(predicted == truth))
+def _accuracy(plan: Plan, model: Any) -> float:
+    return float(np.mean(model.predict(plan.data.X_test) == plan.data.y_test))
 
 
-def _entries(
-    plan: Plan, result: Simulation, noisy: Private, moments: Private, leaving: Leaving
-) -> list[Entry]:
-    from onefold.report import Entry
-
-    samples = result.class_counts.sum(axis=1)
-    present = result.class_counts > 0
-    total, classes = int(samples.sum()), int(result.classes.size)
-    left = np.delete(present, leaving.site, axis=0).any(axis=0)
-    return [
-        *(
-            Entry(f"site {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
-            for i, accuracy in enumerate(result.alone)
-        ),
-        Entry("all data pooled", "pooled", total, classes, result.pooled),
-        Entry("federated, one round", "federated", total, classes, result.federated),
-        Entry(_name_of(plan.epsilon, "entry"), "private", total, classes, noisy.accuracy),
-        Entry(
-            f"the same after site {leaving.site + 1} left",
-            "private",
-            total - int(samples[leaving.site]),
-            int(left.sum()),
-            leaving.accuracy,
-        ),
-        Entry(
-            _name_of(plan.record_epsilon, "record"),
-            "private",
-            total,
-            classes,
-            moments.accuracy,
-        ),
-    ]
-
-
-def _notes(result: Simulation, leaving: Leaving) -> list[str]:
+def _notes(result: Simulation, left: dict[str, Any]) -> list[str]:
     n_sites, n_classes = result.class_counts.shape
     per_query = n_sites * n_classes
-    same = "the same to the last bit as" if leaving.exact else "NOT the same as"
+    same = "the same to the last bit as" if left["exact"] else "NOT the same as"
     return [
         'What travelled in "federated": each site sent sums of its samples once (counts, sums of each class, '
         "one matrix of products, and before that mean and spread of each column), and got scores back, "
@@ -258,17 +231,13 @@ def _notes(result: Simulation, leaving: Leaving) -> list[str]:
         "No noise was added: a class with one sample sends this very sample as its sum, and answers are "
         "distances to raw data. This line makes no claim of differential privacy.",
         "Private per entry: every site models data fabricated from a noisy copy.",
-        f"Site {leaving.site + 1} left. The others did nothing, and every answer is {same} that of a "
+        f"Site {left['site']} left. The others did nothing, and every answer is {same} that of a "
         "federation that never had it.",
         "Private per record: every site sent noisy counts, sums and second moments, once; the list of "
         "classes is taken as public.",
         "Noise is drawn anew in every run, so the private accuracies change a little.",
         "Pooled means that all training samples were brought to one place: it is a yardstick, not an option.",
     ]
-
-
-def _lines(guarantee: Guarantee) -> list[str]:
-    return "\n".join(shared.promise_in_words(guarantee)).split("\n")
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -284,24 +253,4 @@ def _settings(plan: Plan) -> dict[str, Any]:
         "range of a feature": f"{plan.limits[0]:g} to {plan.limits[1]:g}",
         "noise per record": f"PrivateMoments({plan.record_epsilon:g}, delta={DELTA:g})",
         "source of noise": "the operating system, whatever the seed",
-    }
-
-
-def _facts(result: Simulation, noisy: Private, moments: Private, leaving: Leaving) -> dict[str, Any]:
-    n_sites, n_classes = result.class_counts.shape
-    gone = leaving.site + 1
-    return {
-        "alone": list(result.alone),
-        "pooled": result.pooled,
-        "federated": result.federated,
-        "method": result.method,
-        "sum_bytes": result.sum_bytes,
-        "test_samples": result.n_test,
-        "rounds": 1,
-        "scalars_per_query": n_sites * n_classes,
-        "scalars_in_all": n_sites * n_classes * result.n_test,
-        "federated_guarantee": None,
-        "private_entry": {"accuracy": noisy.accuracy, "guarantee": noisy.guarantee.to_dict()},
-        "private_record": {"accuracy": moments.accuracy, "guarantee": moments.guarantee.to_dict()},
-        "left": {"site": gone, "accuracy": leaving.accuracy, "exact": leaving.exact},
     }

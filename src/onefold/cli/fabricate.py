@@ -1,13 +1,14 @@
 """``onefold fabricate``: a table in, a private synthetic one out, with its guarantee beside it."""
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import option
-from onefold.cli.console import show, without_bars
+from onefold.cli.console import without_bars
 from onefold.cli.outputs import check_private_table, check_spares_ledger, write_private_table
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema
@@ -36,44 +37,38 @@ def add_parser(commands: Any) -> None:
     option(parser, "--label COL", "column with the classes; each class is then smoothed by itself")
     option(parser, "--out SYNTH", "table to write: .csv, .npz or .parquet", required=True)
     shared.add_ignore(parser)
-    shared.add_schema(parser, "it takes the place of --label, --classes, --range and --person")
+    shared.add_schema(parser, "instead of --label, --classes, --range and --person")
     shared.add_output_options(parser)
     reports.add_report(parser)
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
     shared.add_person_options(group)
     shared.add_ledger(group)
-    steps = (
-        "number of smoothing steps: honest chooses it from the noisy rows only; documented chooses it from "
-        "the raw rows, which voids the guarantee; N fixes it"
-    )
+    steps = "smoothing steps: by the noisy rows, by the raw ones (voids the guarantee), or N"
     option(group, "--stopping honest|documented|N", steps, default="honest")
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Read, fabricate, write the table and the guarantee, tell."""
     noise = shared.NoiseOptions.of(args)
     check_private_table(args.out, args.data)
     check_spares_ledger(args.ledger, args.out)
     reports.check_report(args)
-    schema = shared.load_schema(args, *shared.BY_SCHEMA)
+    schema = shared.declared_schema(args, *shared.BY_SCHEMA)
     noise = noise.by_schema(schema)
     columns, maker = _fabricated(args, noise, schema)
     rows = len(next(iter(columns.values())))
     promise = maker.guarantee_.to_dict() | _forecast(noise, schema, maker)
-    file = write_private_table(args.out, columns, promise, None if schema.plain else schema)
+    file = write_private_table(args.out, columns, promise, schema)
     result = {"table": args.out, "rows": rows, "guarantee": file, "holds": maker.guarantee_.holds}
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}"]
     words += shared.promise_in_words(maker.guarantee_, args.ledger)
     if not schema.plain:
         words.append(BETTER)
     result |= {"promise": promise}
-    if args.report is not None:
-        title = f"Fabricated table {Path(args.out).name}"
-        words.append(reports.written(args.report, reports.table_report(args, title, result)))
-    show(result, words, as_json=args.json, quiet=args.quiet)
-    return 0
+    title = f"Fabricated table {Path(args.out).name}"
+    reports.tell(args, result, words, lambda: reports.table_report(args, title, result))
 
 
 def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Schema) -> tuple[Any, Any]:
@@ -84,7 +79,7 @@ def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Sc
     noise.check()
     if schema.plain and args.label is None and (noise.label_epsilon or noise.classes) is not None:
         raise InvalidInputError("--label-epsilon and --classes need --label")
-    table = noise.read(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
+    table = noise.rows_of(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
     check_header(args.data, table.names if schema.plain else ())
     maker = Fabricator(
         noise.mechanism(table.schema.width),
@@ -104,8 +99,6 @@ def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Sc
 
 def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, Any]:
     """What other epsilons would do to columns of numbers; nothing where no range of them is declared."""
-    from dataclasses import replace
-
     from onefold.report.forecast import noise_forecast
 
     n_features = maker.guarantee_.n_features
@@ -121,7 +114,7 @@ def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, 
         width,
         noise.unit,
     )
-    return {"forecast": curve.to_dict()}
+    return {"forecast": curve.numbers}
 
 
 def _stopping(text: str) -> str | int:

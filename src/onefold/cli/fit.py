@@ -8,22 +8,26 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, count_of, say, show, without_bars
+from onefold.cli.console import busy, count_of, say, without_bars
 from onefold.cli.outputs import check_spares_ledger, check_writable, write_model, write_private_model
 from onefold.cli.predict import LEVEL, measured_numbers, predicted
 from onefold.exceptions import InvalidInputError
-from onefold.report.evaluation import estimate, evaluate, in_words, missed, with_references
+from onefold.report.evaluation import estimate, evaluate, in_words, missed, numbers_of, with_references
 from onefold.tables import Schema
 from onefold.tables.reading import stem_of
 from onefold.tables.rows import Rows, rows
+from onefold.tables.schema import AS_THEY_STAND
 from onefold.tables.tasks import NUMBERS
+
+if TYPE_CHECKING:
+    from onefold.report import Report
 
 ONLY_WIDE = ("n_layers", "branch_size", "n_probe")
 ONLY_FOLDING = ("batch_size",)
@@ -40,7 +44,6 @@ NOT_MEASURED = (
     "how good it is was not measured, which would be one more release: onefold predict {model} ROWS --label "
     "{label} tells, on rows that may be used for it"
 )
-METHODS = ("tables", "moments")
 NO_TEST = (
     "--test-size does not go with --epsilon: an accuracy on held-out rows is an answer about them that no "
     "epsilon covers; keep rows aside and give them to onefold predict --label, for your eyes only"
@@ -62,55 +65,34 @@ def add_parser(commands: Any) -> None:
         "in another, for example y. The model file contains the rows it was fitted on: guard it like them.",
     )
     shared.add_data(parser)
-    option(
-        parser,
-        "--label COL",
-        "column to predict, with the classes or numbers (default: the label of --schema)",
-    )
+    option(parser, "--label COL", "column with the classes or numbers (default: the label of --schema)")
     task = (
         "what to predict, a class or a number (default: regression where the label of --schema is a number "
         "with a range, or without --schema has fractions or more than 20 different whole numbers; else "
         "classification)"
     )
     shared.add_task(parser, task)
-    what = "schema of the table: types, ranges and categories of its columns (default: inferred from DATA)"
-    option(parser, "--schema FILE", what)
-    option(
-        parser, "--out MODEL", "file to write the model to (default: the name of DATA, ending in .onefold)"
-    )
+    option(parser, "--schema FILE", "types, ranges and categories of the columns (default: inferred)")
+    option(parser, "--out MODEL", "file of the model (default: the name of DATA, ending in .onefold)")
     shared.add_ignore(parser)
     shared.add_encoders(parser, "encoder of a column")
-    person = (
-        "column that says whom a row is about: it is no feature, and no person is in both parts of a test"
-    )
+    person = "column that says whom a row is about: no feature, and in one part of a test only"
     option(parser, "--person COL", person)
-    raw = (
-        "use columns of numbers without a schema: for columns of one unit, such as pixels; with no option of "
-        "the model columns are standardised where that helps, else they are used as they are"
-    )
-    flag(parser, "--raw", raw)
-    held_out = "share of the rows to hold out and test on; the model is fitted on the others (default: none)"
+    flag(parser, "--raw", "use numbers of one unit, such as pixels, without a schema")
+    held_out = "share of the rows to test on, to which the model is not fitted (default: none)"
     option(parser, "--test-size F", held_out, shared.fraction)
     shared.add_output_options(parser)
     reports.add_report(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
-    layers = (
-        "number of layers of a wide model (default: one for a table that is read by a schema, declared or "
-        "inferred, of fewer than 1000 encoded columns, and where columns of numbers are used without other "
-        "options; else 5)"
-    )
+    layers = "layers of a wide model (default: 1 below 1000 encoded columns of a schema; else 5)"
     option(group, "--n-layers N", layers, shared.whole)
-    branch = (
-        "rows in a branch of a wide model (default: 1000; without a schema and other options of the model "
-        "chosen by held-out rows)"
-    )
+    branch = "rows in a branch of a wide model (default: 1000, or chosen by held-out rows)"
     option(group, "--branch-size N", branch, shared.whole)
-    probe = "number of branches of each class that a wide model evaluates for a row (default: all)"
+    probe = "branches of each class that a wide model evaluates for a row (default: all)"
     option(group, "--n-probe N", probe, shared.whole)
     option(group, "--batch-size N", "rows in a batch of a folding model (default: 50)", shared.whole)
-    scale = "factor applied to the data before fitting: none, auto or a positive number"
-    option(group, "--scale none|auto|F", scale, shared.scale, "auto")
+    option(group, "--scale none|auto|F", "factor applied to the data before fitting", shared.scale, "auto")
     option(group, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
     option(group, "--seed N", "seed of everything random but noise", shared.seed, 0)
     group = parser.add_argument_group(
@@ -118,27 +100,17 @@ def add_parser(commands: Any) -> None:
         "With --epsilon nothing but a noisy release of the table is learned from. It needs a schema that was "
         "declared without looking at the rows.",
     )
-    option(
-        group, "--epsilon E", "epsilon of the privacy guarantee of the model (default: none)", shared.positive
-    )
-    delta = "delta of the privacy guarantee (default: 1e-5, or less for schemas of many rows)"
-    option(group, "--delta D", delta, shared.fraction)
-    method = (
-        "what is released with noise: tables of counts, and the model is fitted to rows drawn from them; or "
-        "moments, for a discriminant; auto stands for tables"
-    )
-    option(group, "--method", method, choices=("auto", *METHODS))
-    unit = (
-        "what epsilon protects: a record (a row), or a person (all rows of one), which needs a person column"
-    )
-    option(
-        group, "--unit", f"{unit} (default: person where the schema has one)", choices=("record", "person")
-    )
+    option(group, "--epsilon E", "epsilon of the guarantee of the model (default: none)", shared.positive)
+    option(group, "--delta D", "delta of the guarantee (default: at most 1e-5)", shared.fraction)
+    method = "what is released with noise: tables of counts, or moments for a discriminant; auto: tables"
+    option(group, "--method", method, choices=("auto", "tables", "moments"))
+    unit = "what epsilon protects, a record or a person (default: person where the schema has one)"
+    option(group, "--unit", unit, choices=("record", "person"))
     shared.add_ledger(group)
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Read, split if asked to, fit, store, tell."""
     _check_options(args)
     out = f"{stem_of(args.data)}.onefold" if args.out is None else args.out
@@ -150,8 +122,9 @@ def run(args: argparse.Namespace) -> int:
     if numbers:
         _check_numbers(args)
     if args.epsilon is not None:
-        return _run_private(args, out, schema)
-    data = _read(args, schema)
+        _run_private(args, out, schema)
+        return
+    data = _rows(args, schema)
     numbers = data.task is NUMBERS
     train, held = data.split(args.test_size, args.seed)
     for note in data.notes:
@@ -181,23 +154,23 @@ def run(args: argparse.Namespace) -> int:
         *words,
         f"model written to {out} ({result['file_bytes'] / 1e6:.2f} MB); it {holds}: guard it like the data",
     ]
-    if args.report is not None:
+
+    def page() -> Report:
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
         shown = reports.evidence(model, held.X, held.y) if len(held) else None
         estimated = told.get("estimated") if found is None else None
         title = f"Model of {reports.file_name(args.data)}"
-        page = reports.model_report(
+        return reports.model_report(
             args, title, facts, model=model, evaluation=found, shown=shown, estimated=estimated
         )
-        lines.append(reports.written(args.report, page))
-    show(result, lines, as_json=args.json, quiet=args.quiet)
-    return 0
+
+    reports.tell(args, result, lines, page)
 
 
 def _schema(args: argparse.Namespace) -> Schema:
     """The declared schema, with columns in the roles that are given; without features if none is declared."""
     if args.schema is None:
-        return Schema.of(None)
+        return AS_THEY_STAND
     schema = Schema.load(args.schema).with_encoders(shared.encoders_of(args))
     schema = schema.with_roles(args.label, args.person, args.ignore)
     if schema.label is None:
@@ -243,27 +216,25 @@ def _check_numbers(args: argparse.Namespace) -> None:
 
 def _own(args: argparse.Namespace) -> dict[str, Any]:
     """Options of the classifier."""
-    given = {name: getattr(args, name) for name in (*ONLY_WIDE, *ONLY_FOLDING)}
-    own = {name: value for name, value in given.items() if value is not None}
-    own |= {name: getattr(args, name) for name in ("n_components", "measure", "seed", "n_jobs")}
+    own = {name: getattr(args, name) for name in ("n_components", "measure", "seed", "n_jobs")}
+    own |= {name: vars(args)[name] for name in (*ONLY_WIDE, *ONLY_FOLDING) if vars(args)[name] is not None}
     return own | {"scale": None if args.scale == "none" else args.scale}
 
 
 def _model_for(args: argparse.Namespace, data: Rows) -> Any:
     """A model that is not fitted yet."""
     # Imported late: a mistake in the table is told without waiting for scikit-learn.
-    schema = None if data.schema.plain else data.schema
     if data.task is NUMBERS:
         from onefold.fabrication import MomentRegressor
 
-        return MomentRegressor(None, schema=schema)
+        return MomentRegressor(None, schema=None if data.schema.plain else data.schema)
     own = _own(args)
     plain = args.measure in (None, "euclidean") and (args.n_components, args.scale) == (20, "auto")
     tune = data.schema.plain and plain and not set(own) & set(ONLY_WIDE)
-    return shared.classifier_of(args.model, schema=schema, tune=tune, **own)
+    return shared.classifier_of(args.model, schema=data.schema, tune=tune, **own)
 
 
-def _read(args: argparse.Namespace, schema: Schema) -> Rows:
+def _rows(args: argparse.Namespace, schema: Schema) -> Rows:
     """Rows and their classes or numbers; which of them, an undeclared label may decide."""
     task = args.task or "auto"
     if not schema.features and any(getattr(args, name) != usual for name, usual in ONLY_CLASSES.items()):
@@ -296,7 +267,7 @@ def _measured(model: Any, train: Rows, held: Rows, grouped: bool, quiet: bool) -
         # Rows of one person are alike: the number of errors is then no binomial one.
         found = evaluate(predicted, truth, scores=scores, common=common, bounded=not grouped)
         found = with_references(found, predicted == truth, (train.encoded, held.encoded), (train.y, truth))
-    told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": found.to_dict()}
+    told = {"held_out_rows": found.rows, "held_out_accuracy": found.accuracy, "held_out": numbers_of(found)}
     return told, found.words(f"{found.rows} rows held out"), found
 
 
@@ -306,7 +277,7 @@ def _estimated(model: Any, of_persons: bool) -> tuple[dict[str, Any], list[str]]
     if result is None:
         return {}, []
     # Bounds are for rows that neither fitting nor choosing has used.
-    told = result.to_dict() | {"missed": missed(result.classes, result.confusion, bounded=False)}
+    told = numbers_of(result) | {"missed": missed(result.classes, result.confusion, bounded=False)}
     lines = [
         f"estimated accuracy {result.accuracy:.4f} (guessing the majority {result.majority:.4f}), balanced "
         f"accuracy {result.balanced_accuracy:.4f}: from {result.rows} rows{' of persons' * of_persons} that "
@@ -330,23 +301,18 @@ def _measured_numbers(model: Any, train: Rows, held: Rows, grouped: bool, quiet:
     columns = predicted(model, held.X, (), LEVEL)
     mean = float(np.mean(train.y))
     found = measured_numbers(columns, held.y, mean=mean, level=LEVEL, bounded=not grouped)
-    return told | {"held_out": found.to_dict()}, found.words(f"{len(held)} rows held out"), found
+    return told | {"held_out": numbers_of(found)}, found.words(f"{len(held)} rows held out"), found
 
 
 # --- with a promise of privacy ------------------------------------------------------------------------------
 
 
-class PrivateFit(NamedTuple):
-    """A model that carries a promise, and what can be told about it without another release."""
-
-    model: Any
-    size: int  # of what was counted, with noise
-    told: dict[str, Any]
-    words: Sequence[str] = ()
-    forecast: Sequence[str] = ()
+# A model that carries a promise, the noisy size of what was counted, and what can be told without another
+# release: for machines, in words, and as a forecast.
+PrivateFit = tuple[Any, int, dict[str, Any], Sequence[str], Sequence[str]]
 
 
-def _run_private(args: argparse.Namespace, out: str, declared: Schema) -> int:
+def _run_private(args: argparse.Namespace, out: str, declared: Schema) -> None:
     """Release the table once, with noise; fit to nothing else; store the model and its guarantee."""
     schema = _private_schema(args, declared)
     assert schema.label is not None
@@ -383,15 +349,15 @@ def _run_private(args: argparse.Namespace, out: str, declared: Schema) -> int:
         f"model written to {out}, its guarantee to {promise}",
         *shared.promise_in_words(model.guarantee_, args.ledger),
     ]
-    if args.report is not None:
+
+    def page() -> Report:
         # The digest of the table would tell whoever has a copy that this is the one.
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
         estimated = told.get("estimated")
-        page = reports.model_report(args, "Private model", facts, model=model, estimated=estimated)
-        page = replace(page, verdict=[*page.verdict, *(f"{line}." for line in forecast)])
-        lines.append(reports.written(args.report, page))
-    show(result, lines, as_json=args.json, quiet=args.quiet)
-    return 0
+        found = reports.model_report(args, "Private model", facts, model=model, estimated=estimated)
+        return replace(found, verdict=[*found.verdict, *(f"{line}." for line in forecast)])
+
+    reports.tell(args, result, lines, page)
 
 
 def _private_schema(args: argparse.Namespace, schema: Schema) -> Schema:
@@ -427,7 +393,7 @@ def _from_tables(args: argparse.Namespace, schema: Schema, table: Any) -> Privat
     worst = max(errors, key=lambda name: errors[name])
     moved = f"about {100 * errors[worst]:.2g} of 100 rows into a wrong cell of {worst!r}, the worst column"
     forecast = f"a forecast from the noisy counts: noise moved {moved}"
-    return PrivateFit(model, int(maker.n_rows_), {"classes": int(model.classes_.size)}, forecast=[forecast])
+    return model, int(maker.n_rows_), {"classes": int(model.classes_.size)}, (), [forecast]
 
 
 def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> PrivateFit:
@@ -440,7 +406,7 @@ def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> Priva
     found = forecast_moments(max(size, 1), schema.width, model.classes_.size, args.epsilon, delta)
     gain = f"noise leaves about {100 * found.left:.0f} % of what such a model gains over guessing"
     forecast = f"a forecast from the noisy number of rows: {gain}"
-    return PrivateFit(model, size, {"classes": int(model.classes_.size)}, forecast=[forecast])
+    return model, size, {"classes": int(model.classes_.size)}, (), [forecast]
 
 
 def _numbers_from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> PrivateFit:
@@ -456,7 +422,7 @@ def _numbers_from_moments(args: argparse.Namespace, schema: Schema, table: Any) 
         f"noise in it is {low:.4g} to {high:.4g}"
     )
     estimated = {"rmse": error, "one_deviation_less": low, "one_deviation_more": high}
-    return PrivateFit(model, size, {"task": "regression", "estimated": estimated}, [words])
+    return model, size, {"task": "regression", "estimated": estimated}, [words], ()
 
 
 def _delta(args: argparse.Namespace, schema: Schema) -> float:

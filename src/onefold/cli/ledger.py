@@ -9,8 +9,6 @@ from onefold.cli.arguments import option
 from onefold.cli.console import Parser, show
 from onefold.cli.outputs import read_guarantee
 
-COMPOSITIONS = ("tightest", "basic")
-
 
 def add_parser(commands: Any) -> None:
     """Declare the command and its parts."""
@@ -64,17 +62,11 @@ def _add_new(parts: Any) -> None:
     parser.add_argument("file", metavar="FILE", help="file to write; it must not exist")
     option(parser, "--epsilon E", "largest total epsilon (default: no limit)", shared.positive)
     option(parser, "--delta D", "largest total delta (default: no limit)", shared.chance)
-    unit = "what is counted: one entry of the table, a record (a whole row with its label), or all rows of a "
-    option(parser, "--unit", unit + "person", default="record", choices=("entry", "record", "person"))
-    option(
-        parser,
-        "--neighbours",
-        "how neighbouring tables differ in a record or person",
-        default="replace",
-        choices=("replace", "add-remove"),
-    )
-    how = "how releases add up; basic also allows budgets that are chosen in view of earlier releases"
-    option(parser, "--how", how, default="tightest", choices=COMPOSITIONS)
+    unit = "what is counted: one entry, a record with its label, or all rows of a person"
+    option(parser, "--unit", unit, default="record", choices=("entry", "record", "person"))
+    shared.add_neighbours(parser, "replace")
+    how = "how releases add up; basic allows to choose budgets in view of earlier releases"
+    option(parser, "--how", how, default="tightest", choices=("tightest", "basic"))
     shared.add_output_options(parser)
     parser.set_defaults(run=run_new)
 
@@ -89,16 +81,15 @@ def _add(parts: Any, name: str, run: Any, about: str, description: str, **files:
     return parser
 
 
-def run_backup(args: argparse.Namespace) -> int:
+def run_backup(args: argparse.Namespace) -> None:
     """Copy a ledger by the interface of its store."""
     from onefold.privacy import Ledger
 
     Ledger.load(args.file).backup(args.copy)
     print(f"{args.file} copied to {args.copy}")
-    return 0
 
 
-def run_recover(args: argparse.Namespace) -> int:
+def run_recover(args: argparse.Namespace) -> None:
     """Enter the charges of guarantees that the ledger lacks."""
     from onefold.privacy import Ledger
 
@@ -106,10 +97,9 @@ def run_recover(args: argparse.Namespace) -> int:
     ledger = Ledger.load(args.file)
     missing = ledger.recover(guarantees, unreleased="unreleased" in args.guarantee)
     show({}, [f"charges that were missing and are entered: {missing}", str(ledger)], as_json=False)
-    return 0
 
 
-def run_new(args: argparse.Namespace) -> int:
+def run_new(args: argparse.Namespace) -> None:
     """Write an empty ledger; a file that is there stays."""
     from onefold.privacy import Ledger
 
@@ -117,16 +107,14 @@ def run_new(args: argparse.Namespace) -> int:
     ledger.save(args.file)
     words = [f"ledger written to {args.file}", str(ledger)]
     show(_plain(args.file, ledger), words, as_json=args.json, quiet=args.quiet)
-    return 0
 
 
-def run_show(args: argparse.Namespace) -> int:
+def run_show(args: argparse.Namespace) -> None:
     """Read a ledger and tell."""
     from onefold.privacy import Ledger
 
     ledger = Ledger.load(args.file)
     show(_plain(args.file, ledger), [str(ledger)], as_json=args.json)
-    return 0
 
 
 def _plain(file: str, ledger: Any) -> dict[str, Any]:

@@ -11,24 +11,15 @@ from onefold.tables.rows import Rows, rows
 from onefold.tables.tasks import CLASSES, NUMBERS
 
 
-def load_classifier(path: str, quiet: bool = True) -> tuple[Any, list[str] | None]:
-    """The classifier in a file, and the names of its features if it knows them."""
-    model, names = load_predictor(path, quiet)
-    if not hasattr(model, "classes_"):
-        raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
-    return model, names
-
-
-def load_predictor(path: str, quiet: bool = True) -> tuple[Any, list[str] | None]:
+def load_model(path: str, quiet: bool = True, *, classes: bool = False) -> tuple[Any, list[str] | None]:
     """What predicts classes or numbers in a file, and the names of its features if it knows them."""
     from onefold import io
-    from onefold.transfer import TransferClassifier
 
     if not Path(path).is_file():
         raise InvalidInputError(f"{path}: no such file")
     with without_bars(quiet):  # a compact file shows a bar while its machines are fitted again
-        model: Any = TransferClassifier.load(path) if TransferClassifier.is_saved_at(path) else io.load(path)
-    if not hasattr(model, "predict"):
+        model: Any = io.load(path)
+    if not hasattr(model, "classes_" if classes else "predict"):
         raise InvalidInputError(f"{path}: holds a {type(model).__name__}, which does not classify")
     # Taken off the model: the columns are put in order here, and plain arrays go in.
     names = vars(model).pop("feature_names_in_", None)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import parse_json
 from onefold.exceptions import InvalidInputError
+from onefold.tables.schema import AS_THEY_STAND, Schema
 from onefold.tables.writing import Columns, check_format, write_rows, write_table
 
 if TYPE_CHECKING:
     from onefold.privacy import Guarantee
-    from onefold.tables import Schema
 
 STANDARD_OUTPUT = "-"
-GUARANTEE = ".guarantee.json"
+GUARANTEE, QUALITY = ".guarantee.json", ".quality.json"
 
 
 def check_writable(path: str, *inputs: str) -> None:
@@ -68,9 +68,8 @@ def read_guarantee(path: str) -> Guarantee:
 def check_table_format(path: str, *inputs: str) -> None:
     """Refuse an output table whose format is unknown, needs a missing package, or that is an input."""
     check_writable(path, *inputs)
-    if path == STANDARD_OUTPUT:
-        return
-    check_format(path)
+    if path != STANDARD_OUTPUT:
+        check_format(path)
 
 
 def check_private_table(path: str, *inputs: str) -> None:
@@ -80,39 +79,41 @@ def check_private_table(path: str, *inputs: str) -> None:
         raise InvalidInputError("--out - has no place for the guarantee: name a file")
 
 
-def write_guarantee(table: str, promise: Mapping[str, Any]) -> str:
-    """Write the guarantee of a table to a file beside it, and return the name of that file."""
-    path = f"{table}{GUARANTEE}"
-    write_whole(path, json.dumps(promise, indent=1, ensure_ascii=False).encode(), public=True)
-    return path
+def write_beside(path: str, end: str, content: Mapping[str, Any]) -> str:
+    """Write what is to be known about a file as JSON beside it, and return the name of that file."""
+    name = f"{path}{end}"
+    write_whole(name, json.dumps(content, indent=1, ensure_ascii=False).encode(), public=True)
+    return name
 
 
 def write_model(path: str, model: Any) -> None:
     """Write a model, without the guarantee of an earlier one beside it."""
     from onefold import io
 
-    take_guarantee_away(path)
+    take_promises_away(path)
     io.save(model, path)
 
 
 def write_private_model(path: str, model: Any) -> str:
     """Write a model and its guarantee, and return the name of the guarantee's file."""
     write_model(path, model)
-    return write_guarantee(path, model.guarantee_.to_dict())
+    return write_beside(path, GUARANTEE, model.guarantee_.to_dict())
 
 
-def take_guarantee_away(path: str) -> None:
-    """Delete the guarantee of an earlier file of this name: it must never lie beside another one."""
-    Path(f"{path}{GUARANTEE}").unlink(missing_ok=True)
+def take_promises_away(path: str) -> None:
+    """Delete what was said of an earlier file of this name: it must never lie beside another one."""
+    for end in (GUARANTEE, QUALITY):
+        Path(f"{path}{end}").unlink(missing_ok=True)
 
 
 def write_private_table(
-    path: str, columns: Columns, promise: Mapping[str, Any], schema: Schema | None = None
+    path: str, columns: Columns, promise: Mapping[str, Any], schema: Schema = AS_THEY_STAND
 ) -> str:
     """Write a table and its guarantee, and return the name of the guarantee's file."""
-    take_guarantee_away(path)
-    write_table(path, columns, schema, public=bool(promise["holds"]))
-    return write_guarantee(path, promise)
+    take_promises_away(path)
+    declared = () if schema.plain else (schema,)
+    write_table(path, columns, *declared, public=bool(promise["holds"]))
+    return write_beside(path, GUARANTEE, promise)
 
 
 def write_columns(path: str, columns: Columns) -> None:
@@ -120,5 +121,5 @@ def write_columns(path: str, columns: Columns) -> None:
     if path == STANDARD_OUTPUT:
         write_rows(sys.stdout, columns)
     else:
-        take_guarantee_away(path)
+        take_promises_away(path)
         write_table(path, columns)

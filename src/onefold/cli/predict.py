@@ -13,11 +13,11 @@ from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import print_json, say, show
-from onefold.cli.models import load_predictor, read_rows
+from onefold.cli.models import load_model, read_rows
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, write_columns
 from onefold.exceptions import InvalidInputError
 from onefold.models.reasons import FEWEST_ROWS, compared_with, explain, explain_numbers
-from onefold.report.evaluation import Evaluation, NumberEvaluation, evaluate, evaluate_numbers
+from onefold.report.evaluation import Evaluation, NumberEvaluation, evaluate, evaluate_numbers, numbers_of
 from onefold.tables.reading import stem_of
 from onefold.tables.rows import Rows
 from onefold.tables.tasks import identifiers_of
@@ -50,46 +50,35 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="file written by onefold fit or onefold transfer fit")
     shared.add_data(parser)
-    out = (
-        "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: "
-        "the name of DATA, ending in .predictions.csv)"
-    )
+    out = "predictions to write; - for CSV on standard output (default: NAME.predictions.csv)"
     option(parser, "--out PRED", out)
-    truth = "column with the true classes or numbers; makes the command print how good it is"
-    option(parser, "--label COL", truth)
-    level = "share of the numbers that intervals are meant to hold, for a model of numbers (default: 0.9)"
+    option(parser, "--label COL", "column with the true classes or numbers: say how good the model is")
+    level = "share of the numbers that intervals are meant to hold (default: 0.9)"
     option(parser, "--level F", level, shared.fraction)
-    shared.add_encoders(parser, "where the encoder of a column is, which is not part of the model")
+    shared.add_encoders(parser, "encoder of a column")
     option(parser, "--id COL", "column to copy into the table of predictions")
     flag(parser, "--probabilities --proba", "also write the probability of every class")
     flag(parser, "--distances", "also write the distance to every class")
     flag(parser, "--scores", "also write the class-matching score of every class")
-    about = (
-        "say for the first N rows which columns decided, or moved a predicted number, in words, and write it "
-        "in a column because; a row is compared with others, those of DATA unless --against names a "
-        "file"
-    )
+    about = "write for the first N rows, in a column because, which columns decided"
     option(parser, "--explain N", about, shared.whole)
-    others = (
-        "table of rows that --explain compares with, in the columns of DATA; what is written tells whether "
-        "cells are high or low among them"
-    )
+    others = "rows that --explain compares with; cells are called high or low among them (default: DATA)"
     option(parser, "--against FILE", others)
     shared.add_output_options(parser)
     reports.add_report(parser)
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Load, read, predict in blocks, write, tell."""
-    out = _table_name(args.data) if args.out is None else args.out
+    out = f"{stem_of(args.data)}.predictions.csv" if args.out is None else args.out
     _check(out, args.data, args.model, args.json, args.id, args.label)
     reports.check_report(args, out)
     if args.report is not None and args.label is None:
         raise InvalidInputError("--report needs --label COL: a page says how good the predictions are")
     if args.explain is None and args.against is not None:
         raise InvalidInputError("--against goes with --explain N")
-    model, names = load_predictor(args.model, args.quiet)
+    model, names = load_model(args.model, args.quiet)
     asked = [word for word in METHODS if getattr(args, word)]
     _check_outputs(args.model, model, asked, args.level)
     _place_encoders(model, shared.encoders_of(args))
@@ -111,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     if rows.y is not None:
         found = measured(model, rows, columns, level)
         result |= {"accuracy": found.accuracy} if isinstance(found, Evaluation) else {}
-        result["measures"] = found.to_dict()
+        result["measures"] = numbers_of(found)
         lines += found.words(f"{found.rows} rows", *([UNSEEN] if isinstance(found, Evaluation) else []))
         told = reports.not_covered(getattr(model, "guarantee_", None))
         lines += told.values()
@@ -125,7 +114,6 @@ def run(args: argparse.Namespace) -> int:
     else:
         for line in lines[1:]:
             say(line, args.quiet)
-    return 0
 
 
 def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, rows: Rows) -> list[Any]:
@@ -173,10 +161,6 @@ def _report(
     about = f"the {found.rows} labelled rows{whose}"
     page = reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)
     return reports.written(args.report, page)
-
-
-def _table_name(data: str) -> str:
-    return f"{stem_of(data)}.predictions.csv"
 
 
 def _check(out: str, data: str, model: str, json: bool, id_column: str | None, label: str | None) -> None:

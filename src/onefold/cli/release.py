@@ -12,7 +12,7 @@ import numpy as np
 from onefold.cli import arguments as shared
 from onefold.cli import reports
 from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, say, show, without_bars
+from onefold.cli.console import busy, say, without_bars
 from onefold.cli.outputs import (
     STANDARD_OUTPUT,
     check_private_table,
@@ -47,9 +47,8 @@ def add_parser(commands: Any) -> None:
         "outside a range are clipped to it; a cell without a value is released by the rule of the schema.",
     )
     shared.add_data(parser)
-    declared = "schema of the table, a JSON file; it declares ranges, categories, label and persons"
-    option(parser, "--schema FILE", declared, required=True)
-    out = "table to write, a .csv, .npz or .parquet file; with --sweep the figure to write"
+    option(parser, "--schema FILE", "schema of the table, which declares every column", required=True)
+    out = "table to write: .csv, .npz or .parquet; with --sweep the figure to write"
     option(parser, "--out OUT", out, required=True)
     shared.add_output_options(parser)
     reports.add_report(parser)
@@ -60,24 +59,21 @@ def add_parser(commands: Any) -> None:
 
 def _add_noise_options(group: Any) -> None:
     one = group.add_mutually_exclusive_group()
-    weight = "weight of utility against privacy, for columns scaled to [0, 1]; larger means less noise"
-    option(one, "--lam L", weight, shared.positive)
-    error = "standard error below which nobody shall be able to estimate this column of a row, in its units"
+    option(one, "--lam L", "weight of utility against privacy; larger means less noise", shared.positive)
+    error = "least standard error of any estimate of a cell of this column, in its units"
     option(one, "--adversary-error COL=ERROR", error, column_value)
     option(one, "--epsilon E", "epsilon of the guarantee, at --delta; --unit says for what", shared.positive)
     option(group, "--delta D", "delta of the guarantee", shared.fraction, 1e-5)
-    unit = "what --epsilon protects: a record, or a person (all rows of one), whom the schema names"
+    unit = "what --epsilon protects: a record, or a person, whom the schema names"
     option(group, "--unit", unit, default="record", choices=("record", "person"))
     shared.add_sampler(group)
-    labels = "randomise the labels, with this epsilon for one label (default: labels stay as they are)"
-    option(group, "--label-epsilon E", labels, shared.positive)
+    shared.add_label_epsilon(group)
     shared.add_ledger(group)
 
 
 def _add_curve_options(group: Any) -> None:
     flag(group, "--sweep", "draw a figure of utility against privacy instead of releasing rows")
-    tables = "number of noisy tables fitted for each point of the curve"
-    option(group, "--repetitions N", tables, shared.whole, 10)
+    option(group, "--repetitions N", "noisy tables fitted for each point of the curve", shared.whole, 10)
     option(group, "--rows N", "largest number of rows used for the curve", shared.whole, 2000)
     option(group, "--seed N", "seed of the curve; a release never has a seed", shared.seed)
 
@@ -94,24 +90,18 @@ def column_value(text: str) -> tuple[str, float]:
     return name, value
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Release, or sweep."""
-    schema: Schema = shared.load_schema(args)
+    schema = shared.declared_schema(args)
     schema.require_confirmed(args.schema)  # noise may be declared without an epsilon
     reports.check_report(args)
     check_spares_ledger(args.ledger, args.out)
-    if args.sweep:
-        _check_sweep(args, schema)
-    else:
-        _check(args, schema)
+    (_check_sweep if args.sweep else _check)(args, schema)
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, schema=schema, private=True)
-    result, words = _sweep(args, schema, table) if args.sweep else _release(args, schema, table)
-    if args.report is not None:
-        title = f"Released table {Path(args.out).name}"
-        words.append(reports.written(args.report, reports.table_report(args, title, result)))
-    show(result, words, as_json=args.json, quiet=args.quiet)
-    return 0
+    result, words = (_sweep if args.sweep else _release)(args, schema, table)
+    title = f"Released table {Path(args.out).name}"
+    reports.tell(args, result, words, lambda: reports.table_report(args, title, result))
 
 
 def _given(args: argparse.Namespace, *names: str) -> list[str]:
@@ -156,10 +146,16 @@ def _check_sweep(args: argparse.Namespace, schema: Schema) -> None:
 
 def _release(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
     """Write the released table and its guarantee, and say what it promises."""
-    from onefold.privacy import RandomisedLabels
+    from onefold.privacy import RandomisedLabels, domain_of
     from onefold.release import release_table
 
-    label, options, randomised = schema.label, _noise_options(args, schema), None
+    options: dict[str, Any] = {
+        "delta": args.delta,
+        "sensitivity": domain_of(schema),
+        "sampler": args.sampler,
+        "rows_per_person": schema.rows_per_person if args.unit == "person" else None,
+    }
+    label, randomised = schema.label, None
     if args.label_epsilon is not None and schema.classes is not None:
         randomised = RandomisedLabels(args.label_epsilon, schema.classes)
     with busy("looking for noise of this strength", args.quiet):
@@ -180,7 +176,7 @@ def _release(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
     }
     forecast = _forecast(made, options)
     if forecast is not None:
-        promise["forecast"] = forecast.to_dict()
+        promise["forecast"] = forecast.numbers
     values = made.columns
     if label is not None and made.labels is not None:
         values = values | {label.name: made.labels}
@@ -191,18 +187,6 @@ def _release(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
     promised = shared.promise_in_words(made.guarantee, args.ledger)
     words = [f"{rows} rows written to {args.out}, their guarantee to {file}", f"lam {strength.lam:.4g}"]
     return {**result, "promise": promise}, [*words, *promised, *made.in_words()]
-
-
-def _noise_options(args: argparse.Namespace, schema: Schema) -> dict[str, Any]:
-    """What is said of noise beside its strength."""
-    from onefold.privacy import domain_of
-
-    return {
-        "delta": args.delta,
-        "sensitivity": domain_of(schema),
-        "sampler": args.sampler,
-        "rows_per_person": schema.rows_per_person if args.unit == "person" else None,
-    }
 
 
 def _strength(args: argparse.Namespace, schema: Schema, options: dict[str, Any]) -> Strength:

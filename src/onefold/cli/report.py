@@ -11,14 +11,13 @@ from onefold._base.records import LENGTH, kind_of
 from onefold.cli import reports
 from onefold.cli.arguments import add_output_options, option
 from onefold.cli.console import show
+from onefold.cli.outputs import GUARANTEE, QUALITY
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
     from onefold.privacy import Guarantee
     from onefold.report import Report
 
-GUARANTEE = ".guarantee.json"
-QUALITY = ".quality.json"
 LARGEST = 64 * 2**20
 TABLES = (".csv", ".npz", ".parquet")
 UNKNOWN = (
@@ -52,12 +51,12 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """See what it is, build the report, write it, tell the verdict."""
     thing = Path(args.thing)
     if not thing.exists():
         raise InvalidInputError(f"{args.thing}: no such file or folder")
-    args.report, args.out = args.out or _page_name(thing), None
+    args.report, args.out = args.out or str(thing.with_name(f"{thing.name}.report.html")), None
     reports.check_report(args)
     if args.label is not None and args.data is None:
         raise InvalidInputError("--label names a column of --data: give both")
@@ -65,12 +64,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidInputError("--schema is for a table that onefold synthesize wrote, with its quality")
     page = _build(args, thing)
     told = reports.written(args.report, page)
-    show({"page": args.report, **page.to_dict()}, [*page.verdict, told], as_json=args.json, quiet=args.quiet)
-    return 0
-
-
-def _page_name(thing: Path) -> str:
-    return str(thing.with_name(f"{thing.name}.report.html"))
+    show({"page": args.report, **page.numbers}, [*page.verdict, told], as_json=args.json, quiet=args.quiet)
 
 
 def _build(args: argparse.Namespace, thing: Path) -> Report:
@@ -141,7 +135,7 @@ def _forecast(path: str, promise: Guarantee, quality: dict[str, Any]) -> dict[st
     if not isinstance(rows, int):
         raise InvalidInputError("the quality of this table does not say how many rows were counted")
     try:
-        return {"forecast": forecast_table(Schema.load(path), promise, rows).to_dict()}
+        return {"forecast": forecast_table(Schema.load(path), promise, rows).numbers}
     except InvalidInputError as error:
         raise InvalidInputError(f"--schema {path}: {error}") from None
 
@@ -159,16 +153,16 @@ def _described(path: Path) -> dict[str, Any]:
 
 
 def _of_model(args: argparse.Namespace, path: Path) -> Report:
-    from onefold.cli.models import load_classifier, read_rows, schema_of
+    from onefold.cli.models import load_model, read_rows, schema_of
     from onefold.cli.predict import measured, predictions
-    from onefold.report.evaluation import estimate
+    from onefold.report.evaluation import estimate, numbers_of
 
     if kind_of(path) is None:
         with path.open("rb") as file:
             if file.read(LENGTH.size + 1)[LENGTH.size :] == b"{":  # as a record begins
                 raise FileFormatError(f"{path}: not a model file, or damaged")
         raise InvalidInputError(UNKNOWN.format(path=path))
-    model, names = load_classifier(args.thing, args.quiet)
+    model, names = load_model(args.thing, args.quiet, classes=True)
     schema = schema_of(model, names)
     facts: dict[str, Any] = {
         "kind": type(model).__name__,
@@ -181,7 +175,7 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
     title = f"Model {path.name}"
     if args.data is None:
         estimated = estimate(model, bounded=schema.person is None)
-        known = None if estimated is None else estimated.to_dict()
+        known = None if estimated is None else numbers_of(estimated)
         return reports.model_report(args, title, facts, model=model, estimated=known)
     label = args.label or (None if schema.label is None else schema.label.name)
     if label is None:

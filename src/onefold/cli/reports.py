@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold._base.foreign import parse_json
 from onefold.cli.arguments import option
-from onefold.cli.outputs import check_writable, files_of
+from onefold.cli.console import show
+from onefold.cli.outputs import GUARANTEE, QUALITY, check_writable, files_of
 from onefold.exceptions import InvalidInputError, OnefoldError
 
 if TYPE_CHECKING:
@@ -29,13 +30,14 @@ ELSEWHERE = ("promise", "not_covered", "held_out", "estimated", "measures", "eva
 # Values that name files: a page shows no folder.
 PATHS = ("model", "table", "guarantee", "quality", "counts", "predictions", "source")
 # What commands write beside a result.
-BESIDE = ("", ".guarantee.json", ".quality.json")
+BESIDE = ("", GUARANTEE, QUALITY)
 OF_A_REPORT = b'"format": "onefold report '
 RAW_MEASURES = (
     "These measures come from raw rows and are covered by no epsilon: keep them to yourself unless the rows "
     "are public."
 )
-QUALITY = {"report": "How well the made rows fit what was released", "evaluation": "A model of the made rows"}
+FIT = "How well the made rows fit what was released"
+MEASURED = {"report": FIT, "evaluation": "A model of the made rows"}
 
 
 def add_report(parser: Any, *, card: bool = True) -> None:
@@ -126,8 +128,16 @@ def written(path: str, report: Report) -> str:
     """Write a page and its numbers, and say so."""
     from onefold.report import write_report
 
-    beside = write_report(path, report)
-    return f"report written to {path}, its numbers to {beside}"
+    return f"report written to {path}, its numbers to {write_report(path, report)}"
+
+
+def tell(
+    args: argparse.Namespace, result: dict[str, Any], lines: list[str], page: Callable[[], Report]
+) -> None:
+    """Write the page if one was asked for, and print the result or its lines."""
+    if args.report is not None:
+        lines = [*lines, written(args.report, page())]
+    show(result, lines, as_json=args.json, quiet=getattr(args, "quiet", False))
 
 
 def facts_of(result: Mapping[str, Any], **files: str | None) -> dict[str, Any]:
@@ -172,7 +182,7 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
         result, **{"the table": result.get("table"), "the schema": getattr(args, "schema", None)}
     )
     quality = []
-    for name, heading in QUALITY.items():
+    for name, heading in MEASURED.items():
         part = result.get(name)
         if isinstance(part, Mapping):
             quality.append(Section(heading, facts=_numbers(part), notes=_lines(part.get("text", []))))
@@ -192,13 +202,18 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
 def forecast_in(plain: Any) -> PrivacyUtilityDisplay | None:
     """The privacy-utility curve that a command has stored with a guarantee or a quality."""
     from onefold.report import PrivacyUtilityDisplay
+    from onefold.report.displays import display_of
     from onefold.report.forecast import HOW
 
     stored = plain.get("forecast") if isinstance(plain, Mapping) else None
     if not isinstance(stored, Mapping):
         return None
-    curve = PrivacyUtilityDisplay.from_dict(stored)
-    if curve.measure not in HOW or "forecast" not in curve.scores:
+    curve = display_of(stored)
+    if (
+        not isinstance(curve, PrivacyUtilityDisplay)
+        or curve.measure not in HOW
+        or "forecast" not in curve.scores
+    ):
         raise InvalidInputError("the stored forecast is none that onefold makes")
     return curve
 

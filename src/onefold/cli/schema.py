@@ -54,14 +54,9 @@ def _add_infer(parts: Any) -> None:
     )
     shared.add_data(parser, "public or synthetic sample of the table")
     option(parser, "--label COL", "column that holds the classes, or the numbers to predict")
-    task = (
-        "whether the label is a class or a number (default: a number if it has fractions or more than 20 "
-        "different whole numbers)"
-    )
-    shared.add_task(parser, task)
+    shared.add_task(parser, "what the label is (default: a number if it has fractions or over 20 values)")
     option(parser, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
-    private = "the rows are private: the schema says so, and whatever promises privacy refuses it"
-    flag(parser, "--from-private", private)
+    flag(parser, "--from-private", "the rows are private: whatever promises privacy refuses the schema")
     shared.add_output_options(parser)
     parser.set_defaults(run=run_infer)
 
@@ -96,7 +91,7 @@ def _add_show(parts: Any) -> None:
     parser.set_defaults(run=run_show)
 
 
-def run_infer(args: argparse.Namespace) -> int:
+def run_infer(args: argparse.Namespace) -> None:
     """Read the sample, propose, write, tell."""
     from onefold.tables import Schema
     from onefold.tables.formats import is_address
@@ -121,10 +116,9 @@ def run_infer(args: argparse.Namespace) -> int:
     result = {"schema": out, **_summary(schema), "warning": warning}
     words = [*_table(schema), f"{len(schema.fields)} columns proposed, written to {out}. {warning}"]
     show(result, words, as_json=args.json, quiet=args.quiet)
-    return 0
 
 
-def run_confirm(args: argparse.Namespace) -> int:
+def run_confirm(args: argparse.Namespace) -> None:
     """Load, confirm, write, tell."""
     from onefold.tables import Schema
 
@@ -149,10 +143,9 @@ def run_confirm(args: argparse.Namespace) -> int:
     lines = [printable(json.dumps(entry, ensure_ascii=False)) for entry in agreed.values()]
     lines += [f"confirmed and written to {args.file}. {_marks(found)} Guarantees will quote the ground."]
     show(result, lines, as_json=args.json, quiet=args.quiet)
-    return 0
 
 
-def run_show(args: argparse.Namespace) -> int:
+def run_show(args: argparse.Namespace) -> None:
     """Load and tell."""
     from onefold._base.records import kind_of
     from onefold.tables import Schema
@@ -160,15 +153,13 @@ def run_show(args: argparse.Namespace) -> int:
     schema = Schema.load(args.file) if kind_of(args.file) is None else _stored(args.file)
     result = {"schema": args.file, **_summary(schema), "declared": schema.to_dict()}
     show(result, [*_table(schema), *_consequences(schema)], as_json=args.json)
-    return 0
 
 
 def _stored(path: str) -> Schema:
     """The schema that a model was fitted with."""
-    from onefold.cli.models import load_predictor
-    from onefold.tables import Schema
+    from onefold.cli.models import load_model, schema_of
 
-    found = Schema.of(getattr(load_predictor(path)[0], "schema", None))
+    found = schema_of(load_model(path)[0])
     if found.plain:
         raise InvalidInputError(f"{path}: the model has no schema: it was fitted to columns of numbers")
     return found

@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Serve until interrupted."""
     from onefold.serve import serve
 
@@ -45,7 +45,6 @@ def run(args: argparse.Namespace) -> int:
 
     with TemporaryDirectory() as folder:
         serve(ledger=args.ledger, site=args.site, federation=args.server, port=args.port or 0, ready=ready)
-    return 0
 
 
 def _page_that_leads_to(address: str, folder: str) -> Path:

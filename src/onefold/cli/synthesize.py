@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold._base.arrays import AnyArray
-from onefold._base.files import write_whole
 from onefold.cli import arguments as shared
 from onefold.cli import reports
-from onefold.cli.arguments import flag, option
-from onefold.cli.console import busy, show
+from onefold.cli.arguments import add_neighbours, flag, option
+from onefold.cli.console import busy
 from onefold.cli.outputs import (
+    QUALITY,
     check_private_table,
     check_spares_ledger,
     check_writable,
+    write_beside,
     write_private_table,
 )
 from onefold.exceptions import InvalidInputError
@@ -52,11 +52,9 @@ def add_parser(commands: Any) -> None:
     )
     what = f"table to read: {shared.TABLES}; none for a mock of the schema"
     parser.add_argument("data", metavar="DATA", nargs="?", help=what)
-    declared = "schema of the table, a JSON file, declared without looking at private rows"
-    option(parser, "--schema FILE", declared, required=True)
+    option(parser, "--schema FILE", "schema, declared without looking at private rows", required=True)
     option(parser, "--out TABLE", "table to write: .csv, .npz or .parquet", required=True)
-    rows = "rows to write (default: the noisy number of rows, at most ten million; 100 for a mock)"
-    option(parser, "--rows N", rows, shared.whole)
+    option(parser, "--rows N", "rows to write (default: their noisy number; 100 for a mock)", shared.whole)
     structure = "pairs of columns that rows follow; auto decides by the noisy number of rows"
     choices = ("auto", "tree", "raked", "independent")
     option(parser, "--structure", structure, default="auto", choices=choices)
@@ -71,26 +69,20 @@ def add_parser(commands: Any) -> None:
 
 def _add_privacy_options(group: Any) -> None:
     option(group, "--epsilon E", "epsilon of the guarantee; --unit says for what", shared.positive)
-    delta = "delta of the guarantee (default: 1e-5, or less for many rows)"
-    option(group, "--delta D", delta, shared.fraction)
-    unit = (
-        "what is protected: a record, or a person (all rows of one); default: a person if the schema has one"
-    )
+    option(group, "--delta D", "delta of the guarantee (default: at most 1e-5)", shared.fraction)
+    unit = "what is protected, a record or a person (default: person if the schema has one)"
     option(group, "--unit", unit, choices=("record", "person"))
-    relation = "how neighbouring tables differ: in a record or person more or less, or in one replaced"
-    option(group, "--neighbours", relation, default="add-remove", choices=("add-remove", "replace"))
+    add_neighbours(group, "add-remove")
     shared.add_ledger(group)
 
 
 def _add_evaluation_options(group: Any) -> None:
-    private = "private table on which a model trained on the synthetic one is tried, with noise"
-    option(group, "--evaluate FILE", private)
+    option(group, "--evaluate FILE", "private table on which a model of the rows is tried, with noise")
     option(group, "--evaluate-epsilon E", "what this look costs the rows of --evaluate", shared.positive)
-    public = "the same with a table that is public: nothing protects it"
-    option(group, "--evaluate-public FILE", public)
+    option(group, "--evaluate-public FILE", "the same with a public table, which nothing protects")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     """Count or mock; write; tell privacy first."""
     _check(args)
     from onefold.tables import Schema
@@ -101,15 +93,9 @@ def run(args: argparse.Namespace) -> int:
     if args.report is not None and args.data is None:
         raise InvalidInputError("--report goes with rows that are read: there is nothing to report")
     _check_look(args.evaluate or args.evaluate_public, schema)
-    if args.data is None:
-        result, words = _mocked(args, schema)
-    else:
-        result, words = _of_rows(args, schema)
-    if args.report is not None:
-        title = f"Synthetic table {Path(args.out).name}"
-        words.append(reports.written(args.report, reports.table_report(args, title, result)))
-    show(result, words, as_json=args.json, quiet=args.quiet)
-    return 0
+    result, words = _mocked(args, schema) if args.data is None else _of_rows(args, schema)
+    title = f"Synthetic table {Path(args.out).name}"
+    reports.tell(args, result, words, lambda: reports.table_report(args, title, result))
 
 
 # --- what goes together -----------------------------------------------------------------------------------
@@ -134,15 +120,14 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInputError("--evaluate and --evaluate-public contradict each other: leave out one")
     inputs = [path for path in (args.data, args.schema, *looks) if path is not None]
     check_private_table(args.out, *inputs)
-    check_writable(f"{args.out}.quality.json", *inputs)
-    check_spares_ledger(args.ledger, args.out, f"{args.out}.quality.json")
+    check_writable(f"{args.out}{QUALITY}", *inputs)
+    check_spares_ledger(args.ledger, args.out, f"{args.out}{QUALITY}")
 
 
 def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
     for name in names:
         if getattr(args, name) not in (None, False):
-            shown = "DATA" if name == "data" else f"--{name.replace('_', '-')}"
-            raise InvalidInputError(f"{why}: leave out {shown}")
+            raise InvalidInputError(f"{why}: leave out --{name.replace('_', '-')}")
 
 
 def _for_unit(schema: Schema, unit: str | None) -> Schema:
@@ -158,6 +143,7 @@ def _for_unit(schema: Schema, unit: str | None) -> Schema:
 
 
 def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
+    """Count, draw and write a table, and tell it: privacy first."""
     from onefold.fabrication import TableSynthesizer
     from onefold.tables import read_table
 
@@ -173,13 +159,7 @@ def _of_rows(args: argparse.Namespace, schema: Schema) -> Told:
     with busy(f"reading {args.data}", args.quiet):
         table = read_table(args.data, schema=schema, private=True)
     with busy("counting", args.quiet):
-        maker.fit(table)
-    return _told(args, schema, maker)
-
-
-def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> Told:
-    """Write what was asked for, and tell it: privacy first."""
-    promise = maker.guarantee_
+        promise = maker.fit(table).guarantee_
     result: dict[str, Any] = {"holds": promise.holds, "promise": promise.to_dict()}
     words = [*shared.promise_in_words(promise, args.ledger), ""]
     with busy("drawing rows", args.quiet):
@@ -187,11 +167,12 @@ def _told(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer) -> 
         quality = maker.quality_
     n_rows = len(next(iter(made.values())))
     judged = quality.to_dict() | _forecast(args, schema, maker)
-    guarantee, report = write_made(args.out, made, schema, promise.to_dict(), judged)
+    guarantee = write_private_table(args.out, made, promise.to_dict(), schema)
+    report = write_beside(args.out, QUALITY, judged)
     words += [MOCK] * args.mock + str(quality).splitlines()
     looked = _evaluated(args, schema, maker, made)
     if looked is not None:
-        _write_quality(args.out, {**judged, "evaluation": looked})
+        write_beside(args.out, QUALITY, {**judged, "evaluation": looked})
         result["evaluation"] = looked
         words += looked["text"]
     words.append(
@@ -206,7 +187,7 @@ def _forecast(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer)
     if args.report is None or not maker.guarantee_.holds:
         return {}
     with busy("forecasting other epsilons", args.quiet):
-        return {"forecast": forecast_table(schema, maker.guarantee_, maker.n_rows_).to_dict()}
+        return {"forecast": forecast_table(schema, maker.guarantee_, maker.n_rows_).numbers}
 
 
 def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUtilityDisplay:
@@ -220,21 +201,6 @@ def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUt
     return table_forecast(own, epsilon, n_rows, promise.unit, delta, promise.neighbours)
 
 
-def write_made(
-    out: str, made: Any, schema: Schema, promise: dict[str, Any], quality: dict[str, Any]
-) -> tuple[str, str]:
-    """Write a table with its guarantee and its quality; those of an earlier table go first."""
-    Path(f"{out}.quality.json").unlink(missing_ok=True)
-    return write_private_table(out, made, promise, schema), _write_quality(out, quality)
-
-
-def _write_quality(out: str, quality: dict[str, Any]) -> str:
-    path = f"{out}.quality.json"
-    content = json.dumps(quality, indent=1, ensure_ascii=False, allow_nan=False).encode()
-    write_whole(path, content, public=True)
-    return path
-
-
 def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     """A table of the schema's shape, from nothing else."""
     from onefold.fabrication import mock_table
@@ -243,9 +209,8 @@ def _mocked(args: argparse.Namespace, schema: Schema) -> Told:
     words = [NO_ROW_READ, MOCK]
     promise = {"holds": True, "epsilon": 0.0, "delta": 0.0, "text": NO_ROW_READ}
     n_rows = len(next(iter(made.values())))
-    guarantee, report = write_made(
-        args.out, made, schema, promise, {"rows": n_rows, "mock": True, "text": MOCK}
-    )
+    guarantee = write_private_table(args.out, made, promise, schema)
+    report = write_beside(args.out, QUALITY, {"rows": n_rows, "mock": True, "text": MOCK})
     words.append(f"{n_rows} rows written to {args.out}")
     result = {"table": args.out, "rows": n_rows, "guarantee": guarantee, "quality": report, "mock": True}
     return {**result, "holds": True, "promise": promise}, words

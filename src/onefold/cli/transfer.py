@@ -13,15 +13,17 @@ import numpy as np
 from onefold._base.arrays import AnyArray
 from onefold.cli import arguments as shared
 from onefold.cli import reports
-from onefold.cli.arguments import flag, option
+from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import Parser, busy, say, show, without_bars
-from onefold.cli.outputs import check_spares_ledger, check_writable, take_guarantee_away
+from onefold.cli.outputs import check_spares_ledger, check_writable, write_model
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Schema
 from onefold.tables.rows import read_table, rows
+from onefold.tables.schema import AS_THEY_STAND
 from onefold.tables.tasks import CLASSES
 
 if TYPE_CHECKING:
+    from onefold.report import Report
     from onefold.report.builders import HeldOutAccuracy
 
 MOST_NAMES = 10  # of classes that are listed
@@ -65,14 +67,11 @@ def _add_source(parts: Any) -> None:
     )
     shared.add_data(parser)
     option(parser, "--label COL", "column that holds the classes (default: the label of --schema)")
-    shared.add_schema(parser, "it takes the place of --label, --classes, --range, --radius and --person")
+    shared.add_schema(parser, "instead of --label, --classes, --range, --radius and --person")
     option(parser, "--out SOURCE", "file to write the source to", required=True)
     shared.add_ignore(parser)
     option(parser, "--method", "what the source holds", default="moments", choices=METHODS)
-    radius = (
-        "largest length of a row, for moments; longer rows are shortened (default: the longest row that "
-        "--schema or --range allows; 1 behind an encoder)"
-    )
+    radius = "length to which rows are shortened, for moments (default: by --schema or --range, or 1)"
     option(parser, "--radius R", radius, shared.positive)
     shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
@@ -92,30 +91,17 @@ def _add_fit(parts: Any) -> None:
     )
     parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
     shared.add_data(parser, "table of the target")
-    parser.add_argument(
-        "--and-source",
-        metavar="FILE",
-        dest="more_sources",
-        action="append",
-        default=[],
-        help="a further source; may be given again and again, with --strategy default only",
+    repeated(
+        parser, "--and-source FILE", "a further source, with --strategy default only", dest="more_sources"
     )
-    what = (
-        "column with the classes; -1, and with a schema an empty cell, means unknown (default: that of the "
-        "schema)"
-    )
+    what = "column with the classes; -1, or with a schema an empty cell, means unknown"
     option(parser, "--label COL", what)
     shared.add_schema(parser, "the source's own schema is taken if it has one")
     option(parser, "--out MODEL", "file to write the model to", required=True)
     shared.add_ignore(parser)
-    option(
-        parser,
-        "--strategy",
-        "how the source is used: default weighs experts by labelled rows that it holds out; documented "
-        "follows document 001, nonparametric document 003",
-        default="default",
-        choices=("default", "documented", "nonparametric"),
-    )
+    strategy = "default weighs experts by held-out labels; the others follow documents 001 and 003"
+    choices = ("default", "documented", "nonparametric")
+    option(parser, "--strategy", strategy, default="default", choices=choices)
     flag(parser, "--allow-missing", "accept classes of the source that no labelled row of the target has")
     seed = "seed of the split into rows to fit and rows to hold out"
     option(parser, "--seed N", seed, shared.seed, 0)
@@ -124,10 +110,10 @@ def _add_fit(parts: Any) -> None:
     parser.set_defaults(run=run_fit)
 
 
-def run_source(args: argparse.Namespace) -> int:
+def run_source(args: argparse.Namespace) -> None:
     """Read, make private, store, tell what is promised."""
     noise = shared.NoiseOptions.of(args)
-    schema = shared.load_schema(args, *shared.BY_SCHEMA, "radius")
+    schema = shared.declared_schema(args, *shared.BY_SCHEMA, "radius")
     noise = noise.by_schema(schema)
     if schema.plain and args.label is None:
         raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
@@ -140,7 +126,7 @@ def run_source(args: argparse.Namespace) -> int:
     from onefold.transfer import PrivateSource
 
     encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
-    read = noise.read(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
+    read = noise.rows_of(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
     person, reach, width = noise.persons(read), 0.0, schema.width
     if schema.plain:
         shortage = None if noise.classes is not None else CLASSES.shortage(read.y, read.known)
@@ -162,8 +148,7 @@ def run_source(args: argparse.Namespace) -> int:
             schema=schema,
             person=person,
         )
-    take_guarantee_away(args.out)
-    source.save(args.out)
+    write_model(args.out, source)
     promise = source.guarantee_
     result: dict[str, Any] = {"source": args.out, "classes": len(source.classes_)}
     words = [f"source written to {args.out}", *_classes_in_words(source, noise, schema)]
@@ -171,20 +156,19 @@ def run_source(args: argparse.Namespace) -> int:
         result["rows"] = len(read)
     words += shared.promise_in_words(promise, args.ledger)
     show(result | {"promise": promise.to_dict()}, words, as_json=args.json, quiet=args.quiet)
-    return 0
 
 
 def _classes_in_words(source: Any, noise: shared.NoiseOptions, schema: Any) -> list[str]:
     """Which classes the source knows, and of which it knows little."""
-    names = ", ".join(str(label) for label in source.classes_[:MOST_NAMES])
+    names, few = (
+        ", ".join(map(str, labels[:MOST_NAMES])) for labels in (source.classes_, source.small_classes())
+    )
     more = f" and {len(source.classes_) - MOST_NAMES} more" if len(source.classes_) > MOST_NAMES else ""
     found = schema.plain and noise.classes is None and source.guarantee_.labels_in_record
     rest = "; smaller ones, if there are any, are left out: --classes declares them" if found else ""
     lines = [f"{len(source.classes_)} classes: {names}{more}{rest}"]
-    small = source.small_classes()
-    if small:
-        named = ", ".join(str(label) for label in small[:MOST_NAMES])
-        lines.append(f"too few rows for the source to say much about: {named}")
+    if few:
+        lines.append(f"too few rows for the source to say much about: {few}")
     return lines
 
 
@@ -197,7 +181,7 @@ def _source_files(args: argparse.Namespace) -> list[str]:
     return files
 
 
-def run_fit(args: argparse.Namespace) -> int:
+def run_fit(args: argparse.Namespace) -> None:
     """Read all files, fit, store, tell what the source contributed."""
     files = _source_files(args)
     check_writable(args.out, args.data, *files)
@@ -206,7 +190,7 @@ def run_fit(args: argparse.Namespace) -> int:
 
     with busy(f"loading {', '.join(files)}", args.quiet):
         sources = [PrivateSource.load(name) for name in files]
-    known = next((each.schema_ for each in sources if not each.schema_.plain), Schema.of(None))
+    known = next((each.schema_ for each in sources if not each.schema_.plain), AS_THEY_STAND)
     schema = _schema_of_target(args, known)
     more = {"allow_missing": args.allow_missing, "random_state": args.seed, "schema": schema}
     given: dict[str, Any] = {"source": sources[0]} if len(sources) == 1 else {"sources": sources}
@@ -216,8 +200,7 @@ def run_fit(args: argparse.Namespace) -> int:
         model.fit(table, labels)
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
-    take_guarantee_away(args.out)
-    model.save(args.out)
+    write_model(args.out, model)
     free = int(np.sum(labels.astype(str) == "-1"))
     result = {
         "model": args.out,
@@ -233,13 +216,10 @@ def run_fit(args: argparse.Namespace) -> int:
     result["accuracy_interval"] = None if held is None else list(held.interval)
     words = [f"{len(labels)} rows, {free} without a label; model written to {args.out}"]
     words += [*_missing_in_words(model, labels), *_in_words(model, free, held)]
-    if args.report is not None:
-        told = [*_missing_in_words(model, labels), *_changed_in_words(model, free)]
-        words.append(_report(args, model, sources, result, held, told))
-    show(result, words, as_json=args.json, quiet=args.quiet)
+    told = [*_missing_in_words(model, labels), *_changed_in_words(model, free)]
+    reports.tell(args, result, words, lambda: _report(args, model, sources, result, held, told))
     guard = "the model holds means and covariances, or rows, of the target: guard it like the data"
     say(guard, args.quiet or args.json)
-    return 0
 
 
 def _held_out(model: Any, labelled: int) -> HeldOutAccuracy | None:
@@ -258,7 +238,7 @@ def _report(
     result: dict[str, Any],
     held: HeldOutAccuracy | None,
     told: list[str],
-) -> str:
+) -> Report:
     """Two pages in one: what each source promises, and what all are worth to the target."""
     from onefold.report import Section
     from onefold.report.builders import of_transfer
@@ -280,10 +260,8 @@ def _report(
     )
     title = f"Transfer to {Path(args.data).name}"
     promises = [source.guarantee_ for source in sources]
-    page = of_transfer(
-        title, facts, [_worth(model, held), *told], promises, experts, reports.card_of(args), held
-    )
-    return reports.written(args.report, page)
+    worth = [_worth(model, held), *told]
+    return of_transfer(title, facts, worth, promises, experts, reports.card_of(args), held)
 
 
 def _worth(model: Any, held: HeldOutAccuracy | None) -> str:

@@ -6,19 +6,22 @@ Here are what all pictures share and those of predictions; those of privacy are 
 from __future__ import annotations
 
 import io
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import ValidationError
 
 from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
 from onefold._base.optional import require
+from onefold._base.records import CONFIG, _adapter, first_fault
 from onefold.exceptions import InvalidInputError
 
 # Readable for colour-blind eyes: the colours differ in lightness too.
@@ -40,8 +43,8 @@ class Display(ABC):
     """Numbers of a picture, computed once and drawn as often as wanted, as in scikit-learn.
 
     A class method such as ``from_estimator`` computes the numbers, :meth:`plot` draws them into given axes
-    or a figure of their own, :meth:`describe` says them in words, and :meth:`to_dict` gives them as plain
-    values, from which :meth:`from_dict` makes the same display again.
+    or a figure of their own, :meth:`describe` says them in words, and :attr:`numbers` gives them as plain
+    values, from which :func:`onefold.report.displays.display_of` makes the same display again.
 
     Attributes
     ----------
@@ -59,18 +62,19 @@ class Display(ABC):
     --------
     >>> from onefold.report import ConfusionDisplay
     >>> display = ConfusionDisplay.from_predictions(["a", "a", "b"], ["a", "b", "b"])
-    >>> ConfusionDisplay.from_dict(display.to_dict()) == display
-    True
+    >>> display.numbers["counts"]
+    [[1, 1], [0, 1]]
     """
 
-    _known: ClassVar[dict[str, type[Display]]] = {}
+    __pydantic_config__ = CONFIG
+    registry: ClassVar[dict[str, type[Display]]] = {}
 
     ax_: Any
     figure_: Any
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        Display._known[cls.__name__] = cls
+        Display.registry[cls.__name__] = cls
 
     @abstractmethod
     def _draw(self, axes: Any) -> None:
@@ -124,44 +128,24 @@ class Display(ABC):
         """
         return svg(self.plot().figure_)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the numbers as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            The fields by name, and "display" with the name of the class.
-        """
-        found = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
-        return {"display": type(self).__name__, **found}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Self:
-        """Make the display again from what :meth:`to_dict` returned.
-
-        Parameters
-        ----------
-        plain : mapping
-            The fields by name.
-
-        Returns
-        -------
-        Display
-            The display.
-        """
-        names = [each.name for each in fields(cls)]  # type: ignore[arg-type]
-        try:
-            return cls(**{name: plain[name] for name in names if name in plain})
-        except (KeyError, TypeError, ValueError):
-            raise InvalidInputError(f"this does not describe a {cls.__name__}") from None
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """The fields by name and the name of the class, as plain values for JSON."""
+        plain: dict[str, Any] = _adapter(type(self)).dump_python(self, mode="json")
+        return {"display": type(self).__name__, **plain}
 
 
-def read_display(plain: Mapping[str, Any]) -> Display:
-    """Make a display from plain values that name its class."""
-    known = Display._known.get(str(plain.get("display")))
-    if known is None:
+def display_of(numbers: Any) -> Display:
+    """Make the display again whose :attr:`Display.numbers` these are."""
+    plain = dict(numbers) if isinstance(numbers, Mapping) else {}
+    kind = Display.registry.get(str(plain.pop("display", None)))
+    if kind is None:
         raise InvalidInputError("this describes no display that onefold knows")
-    return known.from_dict(plain)
+    try:
+        return _adapter(kind).validate_json(json.dumps(plain))
+    except ValidationError as error:
+        fault = first_fault(error)
+        raise InvalidInputError(f"this does not describe a {kind.__name__}: {fault}") from None
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -245,16 +229,6 @@ def _heat(axes: Any, counts: AnyArray, shades: AnyArray, rows: Sequence[str], co
         axes.set_yticks(range(len(rows)), [shortened(name, 24) for name in rows])
     axes.tick_params(length=0)
     bare(axes, "top", "right", "left", "bottom")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True)

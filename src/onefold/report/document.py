@@ -2,21 +2,33 @@
 
 from __future__ import annotations
 
+import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainSerializer, PlainValidator, ValidationError, model_serializer
 
 import onefold
 from onefold._base.foreign import parse_json
+from onefold._base.records import CONFIG, _adapter, first_fault
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
-from onefold.report.displays import Display, read_display
+from onefold.report.displays import Display, display_of
 
-FORMAT = "onefold report 1"
 LARGEST = 64 * 2**20
 PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def package_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide the numbers."""
+    packages = {name: version(name) for name in PACKAGES}
+    return {"Python": platform.python_version(), "onefold": onefold.__version__, **packages}
+
+
+Picture = Annotated[Display, PlainValidator(display_of), PlainSerializer(lambda display: display.numbers)]
 
 
 @dataclass(frozen=True)
@@ -46,65 +58,27 @@ class Section:
 
     Examples
     --------
-    >>> Section("Data", facts={"rows": 150}).to_dict()["facts"]
-    {'rows': 150}
+    >>> Section("Accuracy", headers=["model", "accuracy"], rows=[["majority", 0.4], ["onefold", 0.96]]).title
+    'Accuracy'
     """
+
+    __pydantic_config__ = CONFIG
 
     title: str
     text: Sequence[str] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     headers: Sequence[str] = ()
     rows: Sequence[Sequence[Any]] = ()
-    display: Display | None = None
+    display: Picture | None = None
     notes: Sequence[str] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the section as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            What the section has, by name.
-        """
-        plain: dict[str, Any] = {
-            "title": self.title,
-            "text": list(self.text),
-            "facts": dict(self.facts),
-            "headers": list(self.headers),
-            "rows": [list(row) for row in self.rows],
-            "display": None if self.display is None else self.display.to_dict(),
-            "notes": list(self.notes),
-        }
-        return {name: value for name, value in plain.items() if value}
-
-    @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Section:
-        """Make the section again from what :meth:`to_dict` returned.
-
-        Parameters
-        ----------
-        plain : mapping
-            The description.
-
-        Returns
-        -------
-        Section
-            The section.
-        """
-        shown = plain.get("display")
-        headers = [str(name) for name in plain.get("headers", ())]
-        rows = [list(row) for row in plain.get("rows", ())]
-        if any(not row or len(row) != len(headers) for row in rows):
+    def __post_init__(self) -> None:
+        if any(not row or len(row) != len(self.headers) for row in self.rows):
             raise FileFormatError("a table of this report does not have one cell for each heading")
-        return cls(
-            str(plain["title"]),
-            [str(line) for line in plain.get("text", ())],
-            dict(plain.get("facts", {})),
-            headers,
-            rows,
-            None if shown is None else read_display(shown),
-            [str(line) for line in plain.get("notes", ())],
-        )
+
+    @model_serializer(mode="wrap")
+    def _without_gaps(self, serialize: Any) -> dict[str, Any]:
+        return {name: value for name, value in serialize(self).items() if value}
 
 
 @dataclass(frozen=True)
@@ -121,8 +95,10 @@ class Report:
         The verdict: sentences that a reader without training understands.
     sections : sequence of Section
         The evidence.
-    versions : mapping of str to str, default=None
-        Versions of the packages; None takes those of this process.
+    versions : mapping of str to str, default={}
+        Versions of the packages; where they are left out, those of this process.
+    format : str, default="onefold report 1"
+        Format of the JSON file.
 
     See Also
     --------
@@ -132,45 +108,33 @@ class Report:
     Examples
     --------
     >>> report = Report("model", "Irises", ["96 of 100 rows are predicted right."], [])
-    >>> Report.from_dict(report.to_dict()) == report
+    >>> Report.of(report.numbers) == report
     True
     """
 
+    __pydantic_config__ = CONFIG
+
+    format: Literal["onefold report 1"] = field(default="onefold report 1", kw_only=True)
     kind: str
     title: str
     verdict: Sequence[str]
     sections: Sequence[Section]
-    versions: Mapping[str, str] | None = None
+    versions: Mapping[str, str] = field(default_factory=package_versions)
 
-    def __post_init__(self) -> None:
-        if self.versions is None:
-            object.__setattr__(self, "versions", package_versions())
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            Everything that the page shows.
-        """
-        return {
-            "format": FORMAT,
-            "kind": self.kind,
-            "title": self.title,
-            "verdict": list(self.verdict),
-            "sections": [section.to_dict() for section in self.sections],
-            "versions": dict(self.versions or {}),
-        }
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """Everything that the page shows, as plain values for JSON."""
+        plain: dict[str, Any] = _adapter(Report).dump_python(self, mode="json")
+        return plain
 
     @classmethod
-    def from_dict(cls, plain: Mapping[str, Any]) -> Report:
-        """Make the report again from what :meth:`to_dict` returned.
+    def of(cls, numbers: Any) -> Report:
+        """Make the report again from its numbers.
 
         Parameters
         ----------
-        plain : mapping
-            The description.
+        numbers : mapping of str to Any
+            What :attr:`numbers` gave.
 
         Returns
         -------
@@ -178,16 +142,9 @@ class Report:
             The report.
         """
         try:
-            if plain["format"] != FORMAT:
-                raise FileFormatError("this report is of another version of onefold")
-            sections = [Section.from_dict(section) for section in plain["sections"]]
-            verdict = [str(line) for line in plain["verdict"]]
-            versions = {str(name): str(value) for name, value in plain["versions"].items()}
-            return cls(str(plain["kind"]), str(plain["title"]), verdict, sections, versions)
-        except OnefoldError:
-            raise
-        except (KeyError, TypeError, AttributeError, ValueError):
-            raise FileFormatError("this is not the description of a report") from None
+            return _adapter(Report).validate_json(json.dumps(numbers))
+        except ValidationError as error:
+            raise FileFormatError(f"this is no report that onefold can draw: {first_fault(error)}") from None
 
     @classmethod
     def read(cls, path: str | Path) -> Report:
@@ -211,7 +168,7 @@ class Report:
         if len(content) > LARGEST:
             raise FileFormatError(f"{path}: too large for a report")
         try:
-            return cls.from_dict(parse_json(content))
+            return cls.of(parse_json(content))
         except OnefoldError as error:
             raise FileFormatError(f"{path}: {error}") from None
 
@@ -222,9 +179,3 @@ def numbers_beside(path: str | Path) -> Path:
     if page.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(f"{path}: the name of a report must end in .html")
     return page.with_suffix(".json")
-
-
-def package_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that decide the numbers."""
-    packages = {name: version(name) for name in PACKAGES}
-    return {"Python": platform.python_version(), "onefold": onefold.__version__, **packages}

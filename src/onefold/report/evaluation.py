@@ -149,10 +149,13 @@ def number_verdict(measures: Sequence[Measure]) -> str:
     return f"{squared}: not shown to be better than always predicting the mean; {MORE}"
 
 
-def _plain(found: Evaluation | NumberEvaluation, **more: Any) -> dict[str, Any]:
-    known = {name: value for name, value in vars(found).items() if value is not None}
-    outcomes = {each.name: each.outcome for each in found.measures}
-    return known | more | {"outcomes": outcomes, "verdict": found.verdict}
+def numbers_of(evaluation: Evaluation | NumberEvaluation) -> dict[str, Any]:
+    """What was measured, its outcomes and the verdict, as plain values for JSON."""
+    numbers = {name: value for name, value in vars(evaluation).items() if value is not None}
+    if isinstance(evaluation, Evaluation):
+        numbers["missed"] = missed(evaluation.classes, evaluation.confusion, bounded=evaluation.bounded)
+    outcomes = {measure.name: measure.outcome for measure in evaluation.measures}
+    return numbers | {"outcomes": outcomes, "verdict": evaluation.verdict}
 
 
 def rounded_up(number: float, digits: int) -> float:
@@ -229,10 +232,6 @@ class Evaluation:
     def verdict(self) -> str:
         """What follows from the measures, and what to do next."""
         return class_verdict(self.measures)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values; what was not measured is left out."""
-        return _plain(self, missed=missed(self.classes, self.confusion, bounded=self.bounded))
 
     def words(self, about: str, condition: str | None = None) -> list[str]:
         """The measures in lines; ``about`` says which rows they are about, ``condition`` when bounds hold."""
@@ -458,10 +457,6 @@ class NumberEvaluation:
     def verdict(self) -> str:
         """What follows from the measures, and what to do next."""
         return number_verdict(self.measures)
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON values; what was not measured is left out."""
-        return _plain(self)
 
     def words(self, about: str) -> list[str]:
         """The measures in lines; ``about`` says which rows they are about."""

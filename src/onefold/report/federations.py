@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from onefold.exceptions import OnefoldError
@@ -18,7 +18,7 @@ from onefold.report.builders import (
     privacy_verdict,
 )
 from onefold.report.displays import ClassCountsDisplay
-from onefold.report.document import Report, Section, package_versions
+from onefold.report.document import Report, Section
 from onefold.report.evaluation import Measure, class_verdict, number_verdict
 from onefold.report.html import format_table, report_page
 
@@ -150,16 +150,6 @@ class Comparison:
         """
         rows = [(e.name, e.samples, e.classes, e.accuracy) for e in self.entries]
         return format_table(["classifier", "samples", "classes", "accuracy"], rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON, with the versions of the packages.
-
-        Returns
-        -------
-        dict
-            The fields by name, and "versions".
-        """
-        return {**asdict(self), "versions": package_versions()}
 
 
 def of_comparison(comparison: Comparison) -> Report:

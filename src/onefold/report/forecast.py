@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from onefold.report.curves import PrivacyUtilityDisplay
@@ -42,22 +41,24 @@ WORTH = {
 
 def table_forecast(
     schema: Schema,
-    epsilon: float,
+    epsilon: float | None,
     n_rows: int,
     unit: str = "record",
     delta: float = 1e-5,
     neighbours: Literal["add-remove", "replace"] = "add-remove",
+    epsilons: Sequence[float] = EPSILONS,
 ) -> PrivacyUtilityDisplay:
     """Forecast the share of rows in the right cell of the worst column of a synthetic table.
 
-    Everything follows from the schema and from a number of rows that is declared or released.
+    Rows are made up from the schema, no more than the curve needs, for a number of rows that is declared or
+    released.
 
     Parameters
     ----------
     schema : Schema
         The schema of the table.
-    epsilon : float
-        Epsilon of the release that is marked.
+    epsilon : float or None
+        Epsilon of the release that is marked, if there is one.
     n_rows : int
         Number of rows, declared or from noisy counts.
     unit : {"record", "person"}, default="record"
@@ -66,6 +67,8 @@ def table_forecast(
         Delta of all releases.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         How neighbouring tables differ.
+    epsilons : sequence of float, default=(0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+        Where the curve is computed besides.
 
     Returns
     -------
@@ -84,49 +87,31 @@ def table_forecast(
     >>> bool(shares[0] < shares[-1] <= 1.0)
     True
     """
-    wanted = sorted({*EPSILONS, float(epsilon)})
-    shares = right_cell_shares(schema, wanted, n_rows, unit, delta, neighbours)
-    return PrivacyUtilityDisplay(
-        wanted, {"forecast": shares}, marked=float(epsilon), measure=CELLS, unit=unit, whole=True
-    )
-
-
-def right_cell_shares(
-    schema: Schema,
-    epsilons: Sequence[float],
-    n_rows: int,
-    unit: str = "record",
-    delta: float = 1e-5,
-    neighbours: Literal["add-remove", "replace"] = "add-remove",
-) -> list[float]:
-    """For each epsilon the share of rows that noise leaves in the right cell of the worst single column.
-
-    Rows are made up from the schema; no more than the curve needs.
-    """
     from onefold.fabrication import TableSynthesizer, mock_table
 
-    records = of_records(schema)
+    records = schema.without_person()
     own = schema if unit == "person" else records
     made_up = min(max(n_rows, 20), max(MOCK_CELLS // max(len(schema.fields), 1), FEWEST_ROWS))
     mock: dict[str, Any] = dict(mock_table(records, made_up, random_state=0))
     if unit == "person" and own.person is not None:
         mock[own.person.name] = [f"p{place // (own.rows_per_person or 1)}" for place in range(made_up)]
+    wanted = sorted(epsilons if epsilon is None else {*epsilons, float(epsilon)})
     shares = []
-    for each in epsilons:
+    for each in wanted:
         counted = TableSynthesizer(own, each, delta, neighbours=neighbours, random_state=0).fit(mock)
         worst = max(counted.expected_errors_.values(), default=0.0)
         shares.append(float(max(0.0, 1.0 - worst * made_up / max(made_up, n_rows))))
-    return shares
-
-
-def of_records(schema: Schema) -> Schema:
-    """The schema of rows: the column of persons is left out."""
-    fields = [replace(each, role="identifier") if each.role == "person" else each for each in schema.fields]
-    return type(schema)(**schema.get_params(deep=False) | {"fields": tuple(fields)})
+    return PrivacyUtilityDisplay(
+        wanted, {"forecast": shares}, marked=epsilon, measure=CELLS, unit=unit, whole=True
+    )
 
 
 def noise_forecast(
-    noise_at: Callable[[float], Any], epsilon: float, width: float, unit: str = "entry"
+    noise_at: Callable[[float], Any],
+    epsilon: float | None,
+    width: float,
+    unit: str = "entry",
+    epsilons: Sequence[float] | None = None,
 ) -> PrivacyUtilityDisplay:
     """Compute the share of numbers that noise leaves within a tenth of their range, around an epsilon.
 
@@ -134,12 +119,14 @@ def noise_forecast(
     ----------
     noise_at : callable
         The noise for an epsilon: a mechanism with ``cdf``, or Gaussian noise with ``standard_errors``.
-    epsilon : float
-        Epsilon of the release that is marked.
+    epsilon : float or None
+        Epsilon of the release that is marked, if there is one.
     width : float
         Width of the declared range of a column, in the units of the noise.
     unit : {"entry", "record", "person"}, default="entry"
         What epsilon protects.
+    epsilons : sequence of float or None, default=None
+        Where the curve is computed; None takes eighths to eightfolds of ``epsilon``.
 
     Returns
     -------
@@ -157,10 +144,10 @@ def noise_forecast(
     >>> round(curve.scores["forecast"][curve.epsilons.index(1.0)], 3)  # 1 - exp(-0.1)
     0.095
     """
-    epsilons = [step * float(epsilon) for step in STEPS]
-    shares = [near(noise_at(each), NEAR * width) for each in epsilons]
+    places = [step * (epsilon or 1.0) for step in STEPS] if epsilons is None else list(epsilons)
+    shares = [near(noise_at(each), NEAR * width) for each in places]
     return PrivacyUtilityDisplay(
-        epsilons, {"forecast": shares}, marked=float(epsilon), measure=NUMBERS, unit=unit, whole=True
+        places, {"forecast": shares}, marked=epsilon, measure=NUMBERS, unit=unit, whole=True
     )
 
 

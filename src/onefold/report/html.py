@@ -153,9 +153,9 @@ def write_report(path: str | Path, report: Report) -> str:
     'Irises'
     """
     beside = numbers_beside(path)
-    content = json.dumps(report.to_dict(), indent=1, ensure_ascii=False, allow_nan=False).encode()
+    content = json.dumps(report.numbers, indent=1, ensure_ascii=False, allow_nan=False).encode()
     # The page is made of what was written, so that it cannot show a number that is not there.
-    page = report_page(Report.from_dict(json.loads(content)))
+    page = report_page(Report.of(json.loads(content)))
     with output_file(beside, public=True) as file:
         file.write(content)
     write_page(path, page)

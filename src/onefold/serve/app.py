@@ -199,15 +199,18 @@ class _Pages:
     def __init__(self, ledger: Path, site: str | Path | None, federation: str | Path | None) -> None:
         self.tables, self.ledger = tables.OpenTables(), ledger
         self._works: dict[str, asyncio.Future[Any]] = {}
-        self._site = None if site is None else people.SitePage(site)
-        self._federation = None if federation is None else people.FederationPage(federation)
+        self._people: dict[str, Any] = {}
+        if site is not None:
+            self._people["site"] = people.SitePage(site)
+        if federation is not None:
+            self._people["server"] = people.FederationPage(federation)
 
     # --- the page and its parts -----------------------------------------------------------------------------
 
     async def home(self, _: Request) -> Response:
         from starlette.responses import HTMLResponse
 
-        return HTMLResponse(_read("index.html"))
+        return HTMLResponse(static_text("index.html"))
 
     async def static(self, request: Request) -> Response:
         from starlette.responses import PlainTextResponse, Response
@@ -216,10 +219,10 @@ class _Pages:
         if name not in STATIC:
             return PlainTextResponse("no such file\n", 404)
         shared = style() if name == "app.css" else ""  # reports and these pages look alike
-        return Response(shared + _read(name), media_type=STATIC[name])
+        return Response(shared + static_text(name), media_type=STATIC[name])
 
     async def offer(self, _: Request) -> Any:
-        offered = {"site": self._site is not None, "federation": self._federation is not None}
+        offered = {"site": "site" in self._people, "federation": "server" in self._people}
         account = await _aside(tables.account, self.ledger)
         return {**offered, "largest": LARGEST_BODY, "account": account}
 
@@ -255,7 +258,7 @@ class _Pages:
     async def curve(self, request: Request) -> Any:
         trial, plain, schema = await self._declared(request)
         found = await _aside(tables.forecast, trial, schema, plain.get("unit"))
-        return {"curve": None if found is None else {**found.to_dict(), "text": found.describe()}}
+        return {"curve": None if found is None else {**found.numbers, "text": found.describe()}}
 
     async def make(self, request: Request) -> Any:
         trial, plain, schema = await self._declared(request)
@@ -303,32 +306,29 @@ class _Pages:
     # --- my site, my federation -----------------------------------------------------------------------------
 
     async def site(self, _: Request) -> Any:
-        return await _aside(self._of_site().told)
+        return await _aside(self._page("site").told)
 
     async def decide(self, request: Request) -> Any:
-        return await _aside(self._of_site().decide, await _json(request))
+        return await _aside(self._page("site").decide, await _json(request))
 
     async def pause(self, request: Request) -> Any:
-        return await _aside(self._of_site().pause, bool((await _json(request)).get("paused")))
+        return await _aside(self._page("site").pause, bool((await _json(request)).get("paused")))
 
     async def federation(self, _: Request) -> Any:
-        return await _aside(self._of_federation().told)
+        return await _aside(self._page("server").told)
 
     async def remove(self, request: Request) -> Any:
-        return await _aside(self._of_federation().remove, str((await _json(request)).get("site", "")))
+        return await _aside(self._page("server").remove, str((await _json(request)).get("site", "")))
 
-    def _of_site(self) -> people.SitePage:
-        if self._site is None:
-            raise InvalidInputError("no site is shown: start onefold serve with --site FOLDER")
-        return self._site
-
-    def _of_federation(self) -> people.FederationPage:
-        if self._federation is None:
-            raise InvalidInputError("no federation is shown: start onefold serve with --server FOLDER")
-        return self._federation
+    def _page(self, whose: str) -> Any:
+        if whose not in self._people:
+            what = "site" if whose == "site" else "federation"
+            raise InvalidInputError(f"no {what} is shown: start onefold serve with --{whose} FOLDER")
+        return self._people[whose]
 
 
-def _read(name: str) -> str:
+def static_text(name: str) -> str:
+    """The text of a file of the pages."""
     return files("onefold.serve").joinpath(f"static/{name}").read_text(encoding="utf-8")
 
 

@@ -17,6 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from getpass import getuser
 from itertools import islice
 from pathlib import Path
@@ -32,7 +33,7 @@ from onefold.privacy import Guarantee, Ledger, OptimalNoise, RandomisedLabels, d
 from onefold.privacy.ledger import has_ledger
 from onefold.report import PrivacyUtilityDisplay, write_report
 from onefold.report.builders import of_table, privacy_verdict
-from onefold.report.forecast import CELLS, NEAR, NUMBERS, near, of_records, right_cell_shares
+from onefold.report.forecast import NUMBERS, noise_forecast, table_forecast
 from onefold.tables import Field, Schema, read_table, write_table
 from onefold.tables.cells import unguarded
 
@@ -86,12 +87,6 @@ class OpenTable:
         return Path(self.folder.name)
 
     @contextmanager
-    def told_by_name(self) -> Iterator[None]:
-        """Errors call the table by the name that its owner knows, not by that of our copy."""
-        with _told_by_name(self.table, self.name):
-            yield
-
-    @contextmanager
     def at_work(self) -> Iterator[None]:
         """Let one at a time write into the folder; what is written into a folder that was closed goes too."""
         with self.making:
@@ -110,7 +105,7 @@ class OpenTable:
 
     def propose(self, label: str | None) -> Schema:
         """Guess the schema from the rows, with this column as classes."""
-        with self.told_by_name():
+        with _told_by_name(self.table, self.name):
             self.proposed = _proposed(read_table(self.table), label)
         return self.proposed
 
@@ -132,9 +127,9 @@ class OpenTables:
     def drop(self, name: str) -> None:
         """Delete one table and all that was made of it."""
         with self._alone:
-            found = self._open.pop(name, None)
-        if found is not None:
-            found.close()
+            table = self._open.pop(name, None)
+        if table is not None:
+            table.close()
 
     def find(self, name: str) -> OpenTable:
         """A table that is open."""
@@ -170,8 +165,8 @@ class OpenTables:
                 table = read_table(path)
                 proposed = _proposed(table, label)
             notes = _notes(content) if suffix == ".csv" else ()
-            known = (secrets.token_hex(8), Path(name).name, folder, path, proposed, table.n_rows)
-            found = OpenTable(*known, time.monotonic(), notes)
+            about = (Path(name).name, folder, path, proposed, table.n_rows, time.monotonic(), notes)
+            found = OpenTable(secrets.token_hex(8), *about)
         except BaseException:
             folder.cleanup()
             raise
@@ -201,6 +196,7 @@ def _notes(content: bytes) -> tuple[str, ...]:
 
 @contextmanager
 def _told_by_name(path: Path, name: str) -> Iterator[None]:
+    """Errors call a table by the name that its owner knows, not by that of our copy."""
     try:
         yield
     except OnefoldError as error:
@@ -426,11 +422,14 @@ def curve(schema: Schema, unit: str) -> PrivacyUtilityDisplay:
     range of their column.
     """
     check_wish(schema, unit, 1.0)
+    if unit == "entry" and not schema.features:
+        return PrivacyUtilityDisplay(
+            EPSILONS, {"forecast": [0.0] * len(EPSILONS)}, measure=NUMBERS, unit=unit
+        )
     if unit == "entry":
-        shares = [near(entry_noise(schema, each), NEAR) if schema.features else 0.0 for each in EPSILONS]
-        return PrivacyUtilityDisplay(EPSILONS, {"forecast": shares}, measure=NUMBERS, unit=unit)
-    shares = right_cell_shares(schema, EPSILONS, schema.rows_about or USUAL_ROWS, unit, DELTA)
-    return PrivacyUtilityDisplay(EPSILONS, {"forecast": shares}, measure=CELLS, unit=unit)
+        return noise_forecast(partial(entry_noise, schema), None, 1.0, unit, EPSILONS)
+    n_rows = schema.rows_about or USUAL_ROWS
+    return table_forecast(schema, None, n_rows, unit, DELTA, epsilons=EPSILONS)
 
 
 def forecast(trial: OpenTable, schema: Schema, unit: str) -> PrivacyUtilityDisplay | None:
@@ -468,12 +467,16 @@ def make(
     if not isinstance(ground, str) or not ground.strip():
         raise InvalidInputError("say from where you know the columns: a code book, a law, a form")
     schema = schema.confirm(known, ground=ground.strip(), by=getuser())
-    with trial.at_work(), trial.told_by_name():
+    with trial.at_work(), _told_by_name(trial.table, trial.name):
         for name in FILES:  # the guarantee of an earlier table must never lie beside another one
             (trial.root / name).unlink(missing_ok=True)
         drawn = trial.forecasts.get(_key(schema, unit))  # none if it was not waited for
-        curves = {} if drawn is None else {"Forecast, from no row": replace(drawn, marked=float(epsilon))}
-        own = schema if unit == "person" else of_records(schema)
+        curves = (
+            {}
+            if drawn is None
+            else {"Forecast, from no row": replace(drawn, marked=float(epsilon), whole=False)}
+        )
+        own = schema if unit == "person" else schema.without_person()
         return _made(trial, own, unit, epsilon, ledger, curves) | {"account": account(ledger)}
 
 
@@ -497,13 +500,16 @@ def _made(
     write_table(trial.root / "private-table.csv", columns, schema)
     schema.save(trial.root / "schema.json")
     facts = {"rows made": n_rows, "unit": unit, "epsilon": epsilon, "made": LAPTOP}
-    told = {**facts, "digest of the schema": schema.digest}
-    write_report(trial.root / "report.html", of_table("Private table", guarantee, told, evidence=curves))
+    facts["digest of the schema"] = schema.digest
+    write_report(trial.root / "report.html", of_table("Private table", guarantee, facts, evidence=curves))
     plain = json.dumps(guarantee.to_dict(), indent=1, ensure_ascii=False)
     write_whole(trial.root / "guarantee.json", plain.encode())
+    verdict = privacy_verdict(guarantee)
+    if unit == "entry":  # what was asked for comes first: for a whole record the promise is a much weaker one
+        verdict = list(dict.fromkeys([guarantee.odds("entry"), *verdict]))
     return {
         "holds": guarantee.holds,
-        "verdict": _verdict(guarantee, unit),
+        "verdict": verdict,
         "guarantee": str(guarantee).split("\n"),
         "quality": quality if n_rows else [NO_ROWS],
         "rows": n_rows,
@@ -511,15 +517,6 @@ def _made(
         "first": _first_rows(trial.root / "private-table.csv"),
         "files": list(FILES),
     }
-
-
-def _verdict(guarantee: Guarantee, unit: str) -> list[str]:
-    """What was asked for comes first: of a cell, the promise for a whole record is a much weaker one."""
-    told = privacy_verdict(guarantee)
-    if unit != "entry":
-        return told
-    asked = guarantee.odds("entry")
-    return told if asked in told else [asked, *told]
 
 
 def _first_rows(path: Path) -> list[list[str]]:

@@ -71,7 +71,7 @@ def add_schema(parser: Any) -> None:
 
 def schema_of(args: Any, *others: str) -> Any:
     """The schema that was given, or None; options that say what it says are refused."""
-    return shared.load_schema(args, "label", "ignore", *others)
+    return shared.declared_schema(args, "label", "ignore", *others)
 
 
 # --- the rule ---------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
 from onefold.cli.predict import LEVEL, measured_numbers
 from onefold.exceptions import InvalidInputError
+from onefold.report.evaluation import numbers_of
 from onefold.tables import Schema, read_table
 from onefold.tables.rows import Rows, rows
 from onefold.tables.tasks import NUMBERS, identifiers_of
@@ -138,7 +139,7 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
     told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
     told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
-    told |= {} if found is None else {"measures": found.to_dict()}
+    told |= {} if found is None else {"measures": numbers_of(found)}
     raw = {} if found is None else reports.not_covered(result.guarantee)
     told |= raw
     if args.json:

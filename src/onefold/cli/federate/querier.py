@@ -451,7 +451,7 @@ def run_querykey(args: argparse.Namespace) -> int:
 
 def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
     """The public rows of --fit-on, and the measure and scale of the sites."""
-    schema = shared.load_schema(args, "ignore", "scale")
+    schema = shared.declared_schema(args, "ignore", "scale")
     if args.fit_on is None:
         given = {"--measure": args.measure, "--scale": args.scale, "--schema": args.schema}
         for name, value in given.items():
@@ -538,7 +538,7 @@ def run_decrypt(args: argparse.Namespace) -> int:
     from onefold.federated.flower import decrypt
 
     out = _destination(args.out, args.json, args.file)
-    schema = shared.load_schema(args, "label")
+    schema = shared.declared_schema(args, "label")
     if (args.data is None) != (args.label is None and schema.plain):
         raise InvalidInputError("--data and --label, or --data and --schema, go together")
     result = decrypt(args.file, keys=args.keys)

@@ -125,7 +125,7 @@ def read(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> Rows:
     """All tables of a fit as one: by their contract, or rows of numbers with their labels."""
     mode: Mode = "lenient" if schema.plain else "private"
     found = [
-        noise.read(path, schema, args.label, args.ignore, quiet=args.json, mode=mode)
+        noise.rows_of(path, schema, args.label, args.ignore, quiet=args.json, mode=mode)
         for path in (args.data, *_more(args))
     ]
     columns = [(each.n_features, each.names, [*each.X] if not schema.plain else []) for each in found]

@@ -12,7 +12,14 @@ from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, count_of, say, show
 from onefold.cli.federate import common
 from onefold.cli.federate.approvals import own_signing_key
-from onefold.cli.outputs import check_private_table, check_writable, write_private_model
+from onefold.cli.outputs import (
+    QUALITY,
+    check_private_table,
+    check_writable,
+    write_beside,
+    write_private_model,
+    write_private_table,
+)
 from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
@@ -402,11 +409,10 @@ def _write_model(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], l
 
 
 def _write_table(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], list[str]]:
-    from onefold.cli.synthesize import write_made
-
     rows, quality = made.sample(args.rows), made.quality_
     n_rows = len(next(iter(rows.values())))
-    guarantee, report = write_made(args.out, rows, made.schema, made.guarantee_.to_dict(), quality.to_dict())
+    guarantee = write_private_table(args.out, rows, made.guarantee_.to_dict(), made.schema)
+    report = write_beside(args.out, QUALITY, quality.to_dict())
     words = [
         *str(quality).splitlines(),
         f"{n_rows} rows written to {args.out}, their guarantee to {guarantee}, their quality to {report}",
