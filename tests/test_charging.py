@@ -485,7 +485,7 @@ NO_RELEASE = {
     "privacy/mechanisms/mechanism.py:Mechanism.randomise_pair": "a bare mechanism, which takes no ledger",
     "privacy/mechanisms/rows.py:RowNoise.sample": "noise without data",
     "privacy/mechanisms/fisher.py:BoundedFisherNoise._draw": "float noise, whose guarantee is void",
-    "fabrication/moment_fabricator.py:MomentFabricator.sample_table": "rows of released moments",
+    "fabrication/moments.py:MomentFabricator.sample_table": "rows of released moments",
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",
     "federated/secret/rounds.py:SumHolder.answer": "adds shares, and has the name of something that draws",
     "federated/secret/rounds.py:SumHolder.sign": "adds shares, and has the name of something that draws",

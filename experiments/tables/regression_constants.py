@@ -29,7 +29,7 @@ from experiments.tables.data import GRANTED, Rows
 from experiments.tables.regression import BUNDLED, TABLES, pools
 from experiments.tables.small_regression import generated_pairs
 from onefold import MomentRegressor
-from onefold.fabrication import moment_regressor, pair_map
+from onefold.fabrication import maps, moment_regressor
 from onefold.models import ridge
 from onefold.tables import Schema
 
@@ -53,7 +53,7 @@ def generated(width: int) -> Rows:
 
 def used() -> Constants:
     """The constants that the package has."""
-    return pair_map.OUTPUT_SHARE, moment_regressor.SHARES[2], ridge.DOUBT, ridge.MIDDLE
+    return maps.OUTPUT_SHARE, moment_regressor.SHARES[2], ridge.DOUBT, ridge.MIDDLE
 
 
 def inner_split(table: Rows, seed: int, most: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def relative_error(table: Rows, constants: Constants, seed: int, most: int, draw
     of_output, of_sums, doubt, middle = constants
     shares = (CENTRE_SHARE, COUNT_SHARE, of_sums, 1.0 - COUNT_SHARE - of_sums)
     with (
-        patch.object(pair_map, "OUTPUT_SHARE", of_output),
+        patch.object(maps, "OUTPUT_SHARE", of_output),
         patch.object(moment_regressor, "SHARES", shares),
         patch.object(ridge, "DOUBT", doubt),
         patch.object(ridge, "MIDDLE", middle),
@@ -104,7 +104,7 @@ def experiment(args: argparse.Namespace) -> Outcome:
             )
 
     def best_of_format() -> Constants:
-        same = [each for each in found if each[0] == pair_map.OUTPUT_SHARE]
+        same = [each for each in found if each[0] == maps.OUTPUT_SHARE]
         return min(same, key=lambda each: found[each].mean())
 
     # First the two shares together, then the others beside the best share of the sums.

@@ -22,7 +22,7 @@ import numpy as np
 from experiments import harness
 from experiments.harness import Outcome, Table
 from onefold import MomentRegressor
-from onefold.fabrication.pair_map import OUTPUT_SHARE, DeclaredPairs, pair_sums
+from onefold.fabrication.maps import OUTPUT_SHARE, pair_sums
 from onefold.models.ridge import PairSums, ridge_of
 
 KINDS = {"normal": 0.5, "even": 0.2, "skewed": 0.8}  # share of the variance that the columns explain
@@ -79,7 +79,7 @@ def levels(epsilon: float) -> tuple[float, float, float]:
 def pool_of(kind: str, width: int, explained: float, size: int, rng: np.random.Generator) -> Pool:
     """Generated pairs as a release maps them."""
     X, y = generated_pairs(kind, width, explained, size, rng)
-    pair_map = DeclaredPairs(None, None, **RANGES).map(width, 0)
+    pair_map = MomentRegressor(**RANGES).declared_map(width)
     return Pool(pair_map.inputs(X), pair_map.scaled(y))
 
 

@@ -17,7 +17,7 @@ from tests.tiers import later
 
 from attacks.block_releases import MANY, block_releases
 from attacks.blocks import BlockRelease, contradictions
-from onefold.fabrication import counts, pair_map, synthesizer
+from onefold.fabrication import counts, maps, synthesizer
 from onefold.federated.secret import noise, rounds
 from onefold.federated.secret.contract import SumContract
 from onefold.privacy import Ball, Box, domains, samplers
@@ -118,7 +118,7 @@ def last_row_not_clipped(patch: Patch) -> None:
         return made
 
     patch.setattr(_estimator, "shortened", shortened)
-    patch.setattr(pair_map.RowMap, "apply", _all_but_the_last(pair_map.RowMap.apply))
+    patch.setattr(maps.RowMap, "apply", _all_but_the_last(maps.RowMap.apply))
 
 
 def _all_but_the_last(original: Any) -> Any:
@@ -199,9 +199,9 @@ def width_of_labels_follows_the_longest(patch: Patch) -> None:
 @seen_in("regression, many rows", fast=True)
 def outputs_not_clipped(patch: Patch) -> None:
     def scaled(self: Any, outputs: Any) -> Any:
-        return np.asarray((outputs - self._middle) / self.half * math.sqrt(pair_map.OUTPUT_SHARE))
+        return np.asarray((outputs - self._middle) / self.half * math.sqrt(maps.OUTPUT_SHARE))
 
-    patch.setattr(pair_map.PairMap, "scaled", scaled)
+    patch.setattr(maps.PairMap, "scaled", scaled)
 
 
 # --- rows, labels, counts ----------------------------------------------------------------------------------

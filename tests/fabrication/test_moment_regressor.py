@@ -15,7 +15,7 @@ from onefold import MomentRegressor, io
 from onefold.encoders import FourierLift
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError, PrivacyLeakWarning
 from onefold.fabrication import MomentRegressor as FromFabrication
-from onefold.fabrication.pair_map import checked_range, declared_map
+from onefold.fabrication.maps import checked_range, declared_map
 from onefold.privacy import Ledger, PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.tables import Field, Schema

@@ -3,9 +3,8 @@
 from onefold import io
 from onefold.fabrication.counts import TableCounts
 from onefold.fabrication.fabricator import Fabricator, PrivateClassifier
-from onefold.fabrication.moment_fabricator import MomentFabricator
 from onefold.fabrication.moment_regressor import MomentRegressor
-from onefold.fabrication.moments import MomentClassifier
+from onefold.fabrication.moments import MomentClassifier, MomentFabricator
 from onefold.fabrication.smoother import Smoother
 from onefold.fabrication.synthesizer import TableSynthesizer
 from onefold.fabrication.synthetic_rows import TableQuality, mock_table

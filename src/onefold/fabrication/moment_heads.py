@@ -7,7 +7,7 @@ rule and the temperature are chosen by what the moments, and rows that are left 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -15,15 +15,14 @@ from scipy.special import logsumexp
 
 from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.parallel import run_parallel
-from onefold.fabrication.plain_moments import RowMap, in_folds, statistic_of
-from onefold.models.preparation import Preparation
+from onefold.fabrication.exact import MomentFolds, plain_moments, statistic_of
+from onefold.fabrication.maps import RowMap
 from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, fold_ridge
 from onefold.privacy.moments import PrivateMoments
 
 __all__ = [
     "PlainHead",
     "QuadraticScores",
-    "candidate_maps",
     "density_temperature",
     "noisy_head",
     "plain_head",
@@ -33,10 +32,6 @@ __all__ = [
 
 # Values of embedded queries that are looked at together.
 BLOCK_VALUES = 4_000_000
-DIRECTIONS = 512  # of a lift, but no more than half the rows
-FEWEST_DIRECTIONS = 32
-# Rows of so many columns are taken for features of one kind: only their direction counts.
-MANY_COLUMNS = 200
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
@@ -117,26 +112,6 @@ class PlainHead:
     temperature: float
 
 
-def candidate_maps(
-    rows: Array, radius: float | None, lift: Literal["auto"] | int | None, *, of_one_kind: bool
-) -> list[RowMap]:
-    """Return the maps that are tried, of which ``radius`` and a number of directions leave few.
-
-    Columns ``of_one_kind`` are not standardised.
-    """
-    n_rows, width = rows.shape
-    scalings = [RowMap(0, radius)]
-    if radius is None and not of_one_kind and width < MANY_COLUMNS:
-        scalings.append(RowMap(preparation=Preparation.of(rows)))
-    if lift is None:
-        return scalings
-    directions = min(DIRECTIONS, n_rows // 2) if lift == "auto" else int(lift)
-    if lift == "auto" and directions < FEWEST_DIRECTIONS:
-        return scalings
-    lifted = [RowMap(directions, given.radius, given.preparation) for given in scalings]
-    return scalings + lifted if lift == "auto" else lifted
-
-
 def plain_head(
     rows: Array, labels: Labels, row_maps: Sequence[RowMap], rule: str, *, folds: Index | None, classes: Any
 ) -> PlainHead:
@@ -144,16 +119,8 @@ def plain_head(
 
     With folds, rows of whole folds are the other rows, and the rule stays the first choice.
     """
-    best: tuple[float, RowMap, PrivateMoments, PooledSpectrum, float] | None = None
-    for row_map in row_maps:
-        parts = [part for part in in_folds(rows, labels, folds, row_map, classes) if part is not None]
-        moments = parts[0] if folds is None else PrivateMoments.total(parts)
-        spectrum = PooledSpectrum(*statistic_of(moments))
-        ridge, error = spectrum.chosen if folds is None else ridge_of_folds(parts)
-        if best is None or error < best[0]:
-            best = error, row_map, moments, spectrum, ridge
-    assert best is not None  # there is at least one map
-    error, row_map, moments, spectrum, ridge = best
+    tried = [_tried(rows, labels, row_map, folds, classes) for row_map in row_maps]
+    row_map, moments, spectrum, ridge, error = min(tried, key=lambda one: one[-1])
     if folds is not None:
         scores = spectrum.scores(rule, ridge)
         return PlainHead(row_map, moments, scores, rule, ridge, error, scores.temperature)
@@ -167,6 +134,19 @@ def plain_head(
     scores = spectrum.scores(rule, ridge)
     temperature = _temperature(left_out[rule], codes, scores.temperature)
     return PlainHead(row_map, moments, scores, rule, ridge, error, temperature)
+
+
+def _tried(
+    rows: Array, labels: Labels, row_map: RowMap, folds: Index | None, classes: Any
+) -> tuple[RowMap, PrivateMoments, PooledSpectrum, float, float]:
+    """A map with the moments of mapped rows, and the best ridge with its error."""
+    if folds is None:
+        moments = plain_moments(rows, labels, row_map, classes)
+        spectrum = PooledSpectrum(*statistic_of(moments))
+        return row_map, moments, spectrum, *spectrum.chosen
+    parts = MomentFolds.of(rows, labels, folds, row_map, classes)
+    moments = parts.together
+    return row_map, moments, PooledSpectrum(*statistic_of(moments)), *ridge_of_folds(parts.present)
 
 
 def ridge_of_folds(parts: Sequence[PrivateMoments]) -> tuple[float, float]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NotRequired, Self
 
 import numpy as np
@@ -12,30 +13,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Index
 from onefold._base.validation import Entry, Number, Whole, check_parameter, check_parameters, check_rows
-from onefold.encoders import description, learns
+from onefold.encoders import learns
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.on_moments import (
-    LEARNED_ENCODER,
-    OnMoments,
-    behind,
-    of_the_release,
-    taken_for_granted,
-    voided_by,
-)
-from onefold.fabrication.pair_map import (
-    DeclaredPairs,
+from onefold.fabrication.exact import folds_of, plain_moments
+from onefold.fabrication.maps import (
     PairMap,
+    RowMap,
     checked_range,
+    declared_map,
     declared_pairs,
+    directions_of,
     pair_sums,
 )
-from onefold.fabrication.plain_moments import folds_of, plain_moments
+from onefold.fabrication.on_moments import OnMoments
+from onefold.models.preparation import Preparation
 from onefold.models.ridge import LinearMap, PairSpectrum, ridge_of
-from onefold.privacy.contract import encoding_of
+from onefold.privacy.contract import LEARNED_ENCODER
 from onefold.privacy.guarantee import Guarantee
-from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
-from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["MomentRegressor"]
 
@@ -52,6 +48,7 @@ DECLARED_RANGES = "the ranges of X and y were declared without looking at the ro
 NO_NUMBER = "the label of the schema is no number with a range: declare minimum and maximum, no classes"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MomentRegressor(RegressorMixin, OnMoments):
     """Ridge regression in closed form on moments of pairs: one release, without gradients or the rows.
 
@@ -69,18 +66,6 @@ class MomentRegressor(RegressorMixin, OnMoments):
     encoder : transformer or None, default=None
         Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
         rows, which voids the guarantee.
-    x_range : pair or None, default=None
-        Lowest and highest value of the columns of X, each a number or one number per column, known without
-        looking at the data; entries outside are clipped. None takes the ranges of the schema, none behind an
-        encoder, and without noise those of the rows.
-    y_range : pair of floats or None, default=None
-        Lowest and highest output, known without looking at the data; others are clipped, and so are
-        predictions. None takes the range of the schema's label, and without noise that of ``y``.
-    lift : "auto", int or None, default="auto"
-        Number of random directions whose cosines and sines stand beside the row
-        (:class:`onefold.encoders.FourierLift`): the regression is then no longer linear in the row. "auto"
-        takes 512, fewer for few rows, where the estimated error on other rows is smaller with them, and none
-        with noise, where a number is refused: give :class:`~onefold.encoders.FourierLift` as encoder.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
     sampler : {"hardened", "float"}, default="hardened"
@@ -98,6 +83,18 @@ class MomentRegressor(RegressorMixin, OnMoments):
     schema : Schema or None, default=None
         What is declared about the table; its label is a number with a range. Rows without a number there are
         left out. None takes rows of numbers.
+    x_range : pair or None, default=None
+        Lowest and highest value of the columns of X, each a number or one number per column, known without
+        looking at the data; entries outside are clipped. None takes the ranges of the schema, none behind an
+        encoder, and without noise those of the rows.
+    y_range : pair of floats or None, default=None
+        Lowest and highest output, known without looking at the data; others are clipped, and so are
+        predictions. None takes the range of the schema's label, and without noise that of ``y``.
+    lift : "auto", int or None, default="auto"
+        Number of random directions whose cosines and sines stand beside the row
+        (:class:`onefold.encoders.FourierLift`): the regression is then no longer linear in the row. "auto"
+        takes 512, fewer for few rows, where the estimated error on other rows is smaller with them, and none
+        with noise, where a number is refused: give :class:`~onefold.encoders.FourierLift` as encoder.
 
     Attributes
     ----------
@@ -159,40 +156,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
 
     kind: ClassVar[str] = "moment regressor"
 
-    def __init__(
-        self,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-5,
-        encoder: Any = None,
-        *,
-        x_range: Any = None,
-        y_range: Any = None,
-        lift: Literal["auto"] | int | None = "auto",
-        neighbours: Literal["add-remove", "replace"] = "add-remove",
-        sampler: str = "hardened",
-        rows_per_person: int | None = None,
-        random_state: int | np.random.Generator | None = None,
-        ledger: AnyLedger = None,
-        schema: Schema | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.encoder = encoder
-        self.x_range = x_range
-        self.y_range = y_range
-        self.lift = lift
-        self.neighbours = neighbours
-        self.sampler = sampler
-        self.rows_per_person = rows_per_person
-        self.random_state = random_state
-        self.ledger = ledger
-        self.schema = schema
-
-    pair_map_: PairMap
-    residuals_: Floats | None
-    ridge_: float
-    held_out_error_: float
-    error_noise_: float
+    x_range: Any = None
+    y_range: Any = None
+    lift: Literal["auto"] | int | None = "auto"
 
     def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None, *, groups: Any = None) -> Self:
         """Take the moments of rows with their outputs once, and forget the rows.
@@ -220,16 +186,16 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.check_settings()
         if groups is not None and self.epsilon is not None:
             raise InvalidInputError("groups are for moments without noise: give person")
-        rows, outputs, person = self._read(X, y, person)
-        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        rows, outputs, person = self._outputs_of(X, y, person)
+        self._fit_encoder(rows)
         encoded = self._encoded(rows)
         if self.epsilon is not None:
-            pair_map = self._about_pairs.map(rows.shape[1], 0)
+            pair_map = self.declared_map(rows.shape[1])
             moments = self._noisy(encoded, outputs, person, pair_map)  # which a ledger may refuse
             self.pair_map_, self.residuals_ = pair_map, None
-            self._adopt(voided_by(self.encoder, moments))
+            self._adopt(moments)
             return self
-        maps = self._about_pairs.maps(encoded, outputs, self.lift)
+        maps = self._candidate_maps(encoded, outputs)
         if groups is not None and len(np.unique(folds := folds_of(groups, len(rows)))) > 1:
             return self._fit_groups(encoded, outputs, maps, folds)
         found = [self._exact(encoded, outputs, each) for each in maps]
@@ -240,7 +206,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
             ridge, self.pair_map_.inputs(encoded[some]), self.pair_map_.scaled(outputs[some])
         )
         self.residuals_ = np.sort(np.abs(left_out)) * self.pair_map_.unit
-        self._take(voided_by(self.encoder, moments), spectrum.at(ridge, error))
+        self._take(self._behind_encoder(moments), spectrum.at(ridge, error))
         return self
 
     def site_moments(self, X: Any, y: Any = None, person: Any = None) -> PrivateMoments:
@@ -261,13 +227,13 @@ class MomentRegressor(RegressorMixin, OnMoments):
             What the site sends.
         """
         self.check_settings(at_sites=True)
-        rows, outputs, person = self._read(X, y, person)
-        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
+        rows, outputs, person = self._outputs_of(X, y, person)
+        self._fit_encoder(rows)
         lift = 0 if self.lift in (None, "auto") else int(self.lift)
-        self.pair_map_ = self._about_pairs.map(rows.shape[1], lift)
+        self.pair_map_ = self.declared_map(rows.shape[1], lift)
         if self.epsilon is None:
             return self._plain(self._encoded(rows), outputs, self.pair_map_)
-        return voided_by(self.encoder, self._noisy(self._encoded(rows), outputs, person, self.pair_map_))
+        return self._noisy(self._encoded(rows), outputs, person, self.pair_map_)
 
     def promise(self, n_features: int | None = None, *, of_persons: bool = False) -> Guarantee:
         """State what :meth:`fit` will promise, before any noise is drawn.
@@ -289,8 +255,10 @@ class MomentRegressor(RegressorMixin, OnMoments):
             if self._schema.plain or self.encoder is not None:
                 raise InvalidInputError("n_features is missing: only a schema says how wide rows are")
             n_features = self._schema.width
-        release, told = PrivateMoments(**self._release(of_persons)), self._conditions
-        found = release.promise(n_features + 1, of_persons=of_persons, schema=self.schema, conditions=told)
+        release = PrivateMoments(**self._release(of_persons))
+        found = release.promise(
+            n_features + 1, of_persons=of_persons, schema=self._schema, conditions=self._conditions
+        )
         return found.voided(LEARNED_ENCODER) if learns(self.encoder) else found
 
     def predict(self, X: Any) -> Floats:
@@ -397,33 +365,21 @@ class MomentRegressor(RegressorMixin, OnMoments):
         moments, pair_map, names = values["moments_"], values["pair_map_"], values.get("feature_names_in_")
         residuals, box, plain = values["residuals_"], values["x_range"], self._schema.plain
         low, high = checked_range("outputs", (pair_map.low, pair_map.high), empty=True)
-        ends = (
-            (float(low), float(high)) if values.get("y_declared") and plain else None
-        )  # a schema has its own
-        box = None if box is None else box.tolist()
-        made = type(self)(**_of_the_release(moments), x_range=box, y_range=ends, schema=self.schema)
-        made._restore(moments, None, pair_map)
+        self.__dict__.update(self._settings_of(moments), x_range=None if box is None else box.tolist())
+        if values.get("y_declared") and plain:  # a schema has its own
+            self.y_range = (float(low), float(high))
+        self._follow_pairs(moments, pair_map)
         if names and plain:
-            if len(names) != made.n_features_in_:
+            if len(names) != self.n_features_in_:
                 raise InvalidInputError("its columns do not have one name each")
-            made.feature_names_in_ = np.array(names, dtype=object)
+            self.feature_names_in_ = np.array(names, dtype=object)
         if residuals is not None:
             if moments.epsilon is not None:
                 raise InvalidInputError("errors of rows do not go with noise")
-            made.residuals_ = _checked_residuals(residuals)
-        self.__dict__.update(vars(made))
+            self.residuals_ = _checked_residuals(residuals)
 
     @classmethod
-    def from_moments(
-        cls,
-        moments: PrivateMoments,
-        encoder: Any = None,
-        *,
-        x_range: Any = None,
-        y_range: Any = None,
-        lift: int | None = None,
-        schema: Schema | None = None,
-    ) -> Self:
+    def from_moments(cls, moments: PrivateMoments, encoder: Any = None, **settings: Any) -> Self:
         """Build the regressor from a release alone, such as the sum of the moments of several sites.
 
         Parameters
@@ -432,32 +388,20 @@ class MomentRegressor(RegressorMixin, OnMoments):
             The release, fitted.
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if queries come encoded.
-        x_range : pair or None, default=None
-            The declared range of the columns, as all sites used it.
-        y_range : pair of floats or None, default=None
-            The declared range of the outputs.
-        lift : int or None, default=None
-            Number of directions by which the sites lifted their rows; None if they did not.
-        schema : Schema or None, default=None
-            What the rows were encoded by; None if queries come encoded.
+        **settings : dict
+            What was declared, as all sites used it: ``schema``, or ``x_range`` and ``y_range``; and ``lift``,
+            the number of directions by which the sites lifted their rows, None, the default here, if they did
+            not.
 
         Returns
         -------
         MomentRegressor
             A fitted regressor.
         """
-        found = cls(
-            **_of_the_release(moments),
-            encoder=encoder,
-            x_range=x_range,
-            y_range=y_range,
-            lift=lift,
-            schema=schema,
-        )
-        check_is_fitted(moments)
+        found = cls(encoder=encoder, **{"lift": None} | settings, **cls._settings_of(moments))
         found.check_settings(at_sites=True)
-        width = moments.n_features_in_ - 1 - 2 * int(lift or 0)
-        found._restore(moments, encoder, found._about_pairs.map(width, int(lift or 0)))
+        lift = int(found.lift or 0)
+        found._follow_pairs(moments, found.declared_map(moments.n_features_in_ - 1 - 2 * lift, lift))
         return found
 
     # --- what was declared ------------------------------------------------------------------------------
@@ -503,9 +447,48 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _box(self) -> Floats:
         return checked_range("x_range", self.x_range, self.n_features_in_)
 
-    @property
-    def _about_pairs(self) -> DeclaredPairs:
-        return DeclaredPairs(self._schema, self.encoder, self.x_range, self.y_range)
+    def declared_map(self, width: int, n_directions: int = 0) -> PairMap:
+        """Return the map of pairs by what was declared alone.
+
+        Parameters
+        ----------
+        width : int
+            Number of columns of the encoded rows.
+        n_directions : int, default=0
+            Directions of a lift.
+
+        Returns
+        -------
+        PairMap
+            How rows and outputs are scaled.
+        """
+        return PairMap(self._declared_rows(width, n_directions), *self._ends())
+
+    def _declared_rows(self, width: int, n_directions: int) -> RowMap:
+        box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
+        return declared_map(self._schema if self.encoder is None else AS_THEY_STAND, box, n_directions)
+
+    def _candidate_maps(self, rows: Array, outputs: Array) -> list[PairMap]:
+        """Return the maps that are compared without noise; what was not declared is taken from the rows."""
+        directions = directions_of(self.lift, len(rows))
+        declared = not self._schema.plain or self.x_range is not None or self.encoder is not None
+        if declared and not learns(self.encoder):
+            row_maps = [self._declared_rows(rows.shape[1], number) for number in directions]
+        else:
+            columns = Preparation.of(rows)
+            row_maps = [RowMap(number, None, columns) for number in directions]
+        return [PairMap(row_map, *self._ends(outputs)) for row_map in row_maps]
+
+    def _ends(self, outputs: Array | None = None) -> tuple[float, float]:
+        """Return the range of outputs: declared, or that of the outputs themselves."""
+        given, label = self.y_range, self._schema.label
+        if label is not None:
+            given = (label.low, label.high)
+        if given is None and outputs is not None:
+            low, high = checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
+        else:
+            low, high = checked_range("y_range", given)
+        return float(low), float(high)
 
     # --- the moments ------------------------------------------------------------------------------------
 
@@ -523,7 +506,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
         moments, spectrum, ridge, _ = self._exact(rows, outputs, self.pair_map_)
         some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
         self.residuals_ = np.sort(np.abs(errors[best][some])) * self.pair_map_.unit
-        self._take(voided_by(self.encoder, moments), spectrum.at(ridge, float(np.mean(errors[best] ** 2))))
+        self._take(self._behind_encoder(moments), spectrum.at(ridge, float(np.mean(errors[best] ** 2))))
         return self
 
     def _errors_of_folds(self, rows: Array, outputs: Array, pair_map: PairMap, folds: Index) -> Floats:
@@ -539,34 +522,24 @@ class MomentRegressor(RegressorMixin, OnMoments):
     def _plain(self, rows: Array, outputs: Array, pair_map: PairMap) -> PrivateMoments:
         """Moments without noise, block by block."""
         pairs = np.column_stack([rows, outputs])
-        moments = plain_moments(pairs, np.zeros(len(pairs), dtype=np.int64), pair_map, ONE_CLASS)
-        moments.encoding_ = self._words(pair_map)
-        return moments
+        one_class = np.zeros(len(pairs), dtype=np.int64)
+        return plain_moments(pairs, one_class, pair_map, ONE_CLASS, self._encoding(pair_map))
 
     def _noisy(self, rows: Array, outputs: Array, person: Any, pair_map: PairMap) -> PrivateMoments:
-        """The release, and what records went through."""
         pairs = pair_map.apply(np.column_stack([rows, outputs]))
-        release = PrivateMoments(**self._release(person is not None))
-        one_class, told = np.zeros(len(pairs), dtype=np.int64), self._conditions
-        moments = release.fit(pairs, one_class, person, schema=self.schema, conditions=told)
-        moments.encoding_ = self._words(pair_map)
-        return moments
+        return self._released(pairs, np.zeros(len(pairs), dtype=np.int64), person, pair_map)
 
     @property
     def _conditions(self) -> tuple[str, ...]:
-        """What the guarantee takes for granted beside the schema, whose condition it names itself."""
         ranges = (DECLARED_RANGES,) if self._schema.plain else ()
-        return (*ranges, *taken_for_granted(self.encoder))
+        return (*ranges, *super()._conditions)
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         given = super()._release(of_persons)
         pooled = {"second_moments": "pooled", "shares": SHARES, "centre": None}
         return given | pooled | {"classes": ONE_CLASS, "radius": 1.0}
 
-    def _words(self, pair_map: PairMap) -> str:
-        return f"{encoding_of(self._schema, description(self.encoder))} {pair_map.description}".strip()
-
-    def _read(self, X: Any, y: Any, person: Any) -> tuple[Floats, Floats, Any]:
+    def _outputs_of(self, X: Any, y: Any, person: Any) -> tuple[Floats, Floats, Any]:
         """Return rows of numbers, their outputs, and whom they are about."""
         if self._schema.plain:
             rows, outputs = check_rows(self, self._schema.transform(X), y, numeric_outputs=True)
@@ -579,23 +552,18 @@ class MomentRegressor(RegressorMixin, OnMoments):
         return declared_pairs(self._schema, X, y, person, noisy=self.epsilon is not None)
 
     def _encoded(self, rows: Array) -> Floats:
-        """Rows as the pair map takes them."""
-        if self.encoder_ is not None:
-            return behind(self.encoder_, rows)
-        return np.asarray(rows if self.x_range is None else np.clip(rows, *self._box))
+        return super()._encoded(rows if self.x_range is None else np.clip(rows, *self._box))
 
     # --- what follows from them -------------------------------------------------------------------------
 
-    def _restore(self, moments: PrivateMoments, encoder: Any, pair_map: PairMap) -> None:
+    def _follow_pairs(self, moments: PrivateMoments, pair_map: PairMap) -> None:
         """Take over a release of pairs that were mapped in this way."""
         width = moments.n_features_in_ - 1 - 2 * pair_map.n_directions
         prepared = pair_map.rows.preparation
         if width < 1 or (prepared is not None and len(prepared.scale) != width):
             raise InvalidInputError("the moments are not those of such rows and outputs")
         self.pair_map_, self.residuals_ = pair_map, None
-        self._from(moments, encoder, self._words(pair_map))
-        if encoder is None and self._schema.plain:
-            self.n_features_in_ = width
+        self._follow(moments, pair_map, n_outputs=1)
 
     def _adopt(self, moments: PrivateMoments) -> None:
         self._take(moments, ridge_of(pair_sums(moments)))
@@ -610,20 +578,13 @@ class MomentRegressor(RegressorMixin, OnMoments):
         self.error_noise_ = linear.error_noise * self.pair_map_.unit**2
 
     def _embed(self, X: Any) -> Floats:
-        rows = self._rows(X)
-        return self.pair_map_.inputs(self._encoded(rows))
+        encoded = self._encoded(self._rows(X))
+        return self.pair_map_.inputs(encoded)
 
 
 def _reach(outside: float) -> float:
     """How far all but this share of errors go, in roots of their mean square, if their law has one peak."""
     return math.sqrt(4.0 / (9.0 * outside) if outside <= 1.0 / 6.0 else 4.0 / (3.0 * outside + 1.0))
-
-
-def _of_the_release(moments: PrivateMoments) -> dict[str, Any]:
-    """Parameters of a regressor that a release knows."""
-    known = of_the_release(moments) | {"random_state": None, "ledger": None}
-    names = ("epsilon", "delta", "neighbours", "sampler", "rows_per_person", "random_state", "ledger")
-    return {name: known[name] for name in names}
 
 
 def _checked_residuals(found: Any) -> Floats:

@@ -1,42 +1,35 @@
 """A classifier on moments: with noise private for whole records, without it exact wherever the rows are."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NotRequired, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Labels
+from onefold._base.arrays import Array, Arrays, Floats, Index, Labels
 from onefold._base.parallel import one_blas_thread
-from onefold._base.validation import Entry, OneOf, Whole, check_parameters
-from onefold.encoders import description
+from onefold._base.validation import Entry, OneOf, Whole, check_parameter, check_parameters
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.moment_fabricator import MomentFabricator
+from onefold.fabrication.exact import MomentFolds, folds_of, plain_moments, statistic_of
+from onefold.fabrication.maps import RowMap, candidate_maps
 from onefold.fabrication.moment_heads import (
     QuadraticScores,
-    candidate_maps,
     density_temperature,
     noisy_head,
     plain_head,
     quadratic_head,
     ridge_of_folds,
 )
-from onefold.fabrication.on_moments import (
-    ClassesOnMoments,
-    declared_radius,
-    of_the_release,
-)
-from onefold.fabrication.plain_moments import RowMap, folds_of, in_folds, statistic_of
+from onefold.fabrication.on_moments import ClassesOnMoments, declared_radius
 from onefold.models.probability import softmax
 from onefold.models.reasons import ClassReasons, explain
 from onefold.models.ridge import LinearScores, PooledSpectrum
-from onefold.privacy.contract import encoding_of
-from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import PrivateMoments
-from onefold.tables import Schema
 from onefold.tables.columns import column_of
 
 __all__ = ["MomentClassifier", "MomentFabricator"]
@@ -52,6 +45,7 @@ CONSTRAINTS: dict[str, Entry] = {
 NO_RIDGE = "head='ridge' is for moments without noise: use 'lda' or 'auto'"
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     """Discriminants in closed form on moments: one release, without gradients, and without the rows.
 
@@ -70,27 +64,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     encoder : transformer or None, default=None
         Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
         rows, which voids the guarantee.
-    classes : array-like or None, default=None
-        All labels there can be, known without looking at the data. None finds them privately.
-    centre : "private", None or array of shape (n_features,), default="private"
-        Where records are seen from: their noisy mean, the origin, or a public point.
-    radius : float or None, default=None
-        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
-        row of the schema, or for 1.
-    shares : tuple of four or five floats, or None, default=None
-        How the budget is divided among centre, counts, sums, second moments and a private whitening. None
-        takes (0.05, 0.02, 0.28, 0.70), and a tenth of all for the whitening; for a pooled second moment a
-        public rule divides what sums and second moments have.
     neighbours : {"add-remove", "replace"}, default="add-remove"
         What the guarantee compares: one record more or less, or one record replaced.
-    shrinkage : "auto" or float in [0, 1], default="auto"
-        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels, and is
-        1 with a schema.
-    floor : float, default=0.2
-        Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
-        have.
-    least : float, default=0.25
-        Smallest eigenvalue of a covariance as a share of the mean one.
     sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
         its guarantee is void.
@@ -106,6 +81,25 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     schema : Schema or None, default=None
         What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
         follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
+    classes : array-like or None, default=None
+        All labels there can be, known without looking at the data. None finds them privately.
+    centre : "private", None or array of shape (n_features,), default="private"
+        Where records are seen from: their noisy mean, the origin, or a public point.
+    radius : float or None, default=None
+        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
+        row of the schema, or for 1.
+    shares : tuple of four or five floats, or None, default=None
+        How the budget is divided among centre, counts, sums, second moments and a private whitening. None
+        takes (0.05, 0.02, 0.28, 0.70), and a tenth of all for the whitening; for a pooled second moment a
+        public rule divides what sums and second moments have.
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels, and is
+        1 with a schema.
+    floor : float, default=0.2
+        Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
+        have.
+    least : float, default=0.25
+        Smallest eigenvalue of a covariance as a share of the mean one.
     second_moments : {"auto", "pooled", "class"}, default="auto"
         Second moments of each class, or one of all records: see :class:`onefold.privacy.PrivateMoments`.
         "auto" is "pooled" with a schema, and else follows from the head, the noise and the number of records.
@@ -184,60 +178,12 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     kind: ClassVar[str] = "moment classifier"
     _of_the_file = ("shrinkage", "floor", "least", "head", "objective", "schema")
 
-    def __init__(
-        self,
-        epsilon: float | None = 1.0,
-        delta: float = 1e-5,
-        encoder: Any = None,
-        *,
-        classes: ArrayLike | None = None,
-        centre: Literal["private"] | ArrayLike | None = "private",
-        radius: float | None = None,
-        shares: tuple[float, ...] | None = None,
-        neighbours: Literal["add-remove", "replace"] = "add-remove",
-        shrinkage: Literal["auto"] | float = "auto",
-        floor: float = 0.2,
-        least: float = 0.25,
-        sampler: str = "hardened",
-        rows_per_person: int | None = None,
-        random_state: int | np.random.Generator | None = None,
-        ledger: AnyLedger = None,
-        schema: Schema | None = None,
-        second_moments: Literal["auto", "pooled", "class"] = "auto",
-        head: Literal["auto", "ridge", "lda", "qda"] = "auto",
-        lift: Literal["auto"] | int | None = "auto",
-        groups: str | None = None,
-        objective: Literal["accuracy", "balanced"] = "accuracy",
-        whitening: Literal["private"] | ArrayLike | None = None,
-    ) -> None:
-        super().__init__(
-            epsilon,
-            delta,
-            encoder,
-            classes=classes,
-            centre=centre,
-            radius=radius,
-            shares=shares,
-            neighbours=neighbours,
-            shrinkage=shrinkage,
-            floor=floor,
-            least=least,
-            sampler=sampler,
-            rows_per_person=rows_per_person,
-            random_state=random_state,
-            ledger=ledger,
-            schema=schema,
-        )
-        self.second_moments = second_moments
-        self.head = head
-        self.lift = lift
-        self.groups = groups
-        self.objective = objective
-        self.whitening = whitening
-
-    row_map_: RowMap | None = None
-    rule_: str
-    temperature_: float = 1.0
+    second_moments: Literal["auto", "pooled", "class"] = "auto"
+    head: Literal["auto", "ridge", "lda", "qda"] = "auto"
+    lift: Literal["auto"] | int | None = "auto"
+    groups: str | None = None
+    objective: Literal["accuracy", "balanced"] = "accuracy"
+    whitening: Literal["private"] | ArrayLike | None = None
 
     def fit(self, X: Any, y: ArrayLike | None = None, person: Any = None, *, groups: Any = None) -> Self:
         """Encode the rows, take their moments once, and forget the rows.
@@ -261,7 +207,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             This object.
         """
         self.check_settings()
-        self.row_map_, self.temperature_, self._folds = None, 1.0, ()
+        self.row_map_: RowMap | None = None
+        self._folds: tuple[PrivateMoments, ...] = ()
         for name in ("ridge_", "held_out_error_"):  # of an earlier fit, maybe without noise
             self.__dict__.pop(name, None)
         if self.epsilon is not None or self.head == "qda" or self.second_moments == "class":
@@ -289,20 +236,17 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
 
     def _fit_plain(self, X: Any, y: Any, person: Any, groups: Any) -> Self:
         """Fit to exact sums: choose how rows are scaled, whether they are lifted, and the ridge."""
-        rows, labels, groups = self._plain_rows(X, y, self._groups(X, person, groups))
-        folds = None if groups is None else folds_of(groups, len(rows))
-        found = plain_head(
-            rows, labels, self._row_maps(rows), self._rule(), folds=folds, classes=self._declared_classes()
-        )
-        found.moments.encoding_ = _plain_encoding(self._schema, self.encoder, found.row_map)
+        rows, labels, folds = self._plain_rows(X, y, self._groups(X, person, groups))
+        radius = declared_radius(self._schema, self.encoder) if self.radius is None else float(self.radius)
+        row_maps = candidate_maps(rows, radius, self.lift, of_one_kind=self.encoder is not None)
+        found = plain_head(rows, labels, row_maps, self._rule, folds=folds, classes=self._declared_classes)
+        found.moments.encoding_ = self._encoding(found.row_map)
         self.row_map_, self.rule_ = found.row_map, found.rule
         self.ridge_, self.held_out_error_ = found.ridge, found.error
         self._take(found.moments, found.scores, found.temperature)
         return self
 
-    def plain_parts(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> tuple[list[PrivateMoments | None], str]:
+    def site_moments(self, X: Any, y: Any = None, groups: Any = None) -> PrivateMoments | MomentFolds:
         """Return moments without noise for a sum over sites, mapped by public constants only.
 
         Parameters
@@ -316,20 +260,19 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
 
         Returns
         -------
-        parts : list of PrivateMoments or None
-            The moments of all rows; with groups of four folds, None for one without rows.
-        encoding : str
-            Words for what the rows went through, equal at all sites.
+        PrivateMoments or MomentFolds
+            The moments of all rows; with groups those of four folds.
         """
         self.check_settings()
         if groups is None and self.groups is not None:
             groups = self._groups(X, False, None)
-        rows, labels, groups = self._plain_rows(X, y, groups)
-        radius = declared_radius(self._schema, self.encoder)
-        row_map = RowMap(0 if self.lift in (None, "auto") else int(cast(int, self.lift)), radius)
-        folds = None if groups is None else folds_of(groups, len(rows))
-        parts = in_folds(rows, labels, folds, row_map, self._declared_classes())
-        return parts, _plain_encoding(self._schema, self.encoder, row_map)
+        rows, labels, folds = self._plain_rows(X, y, groups)
+        lift = 0 if self.lift in (None, "auto") else int(cast(int, self.lift))
+        row_map = RowMap(lift, declared_radius(self._schema, self.encoder))
+        classes, encoding = self._declared_classes, self._encoding(row_map)
+        if folds is None:
+            return plain_moments(rows, labels, row_map, classes, encoding)
+        return MomentFolds.of(rows, labels, folds, row_map, classes, encoding)
 
     def check_settings(self) -> None:
         """Refuse settings that make no sense, alone or together."""
@@ -340,17 +283,19 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         if self.head == "ridge" and self.epsilon is not None:
             raise InvalidInputError(NO_RIDGE)
 
-    def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Any]:
+    def _plain_rows(self, X: Any, y: Any, groups: Any) -> tuple[Array, Labels, Index | None]:
+        """Encoded rows, their labels, and the fold of each where rows belong together."""
         schema = self._schema
         if schema.source == "private":  # which only noise would forbid
             rows, labels = schema.encode(schema.parse(X)), np.asarray(schema.labels(X)[0] if y is None else y)
             self._name_features()
         else:
-            rows, labels, groups = self._read(X, y, False if groups is None else groups)
+            rows, labels, groups = self._labelled_rows(X, y, False if groups is None else groups)
         check_classification_targets(labels)
-        self.encoder_ = None if self.encoder is None else self._fitted_encoder(rows)
-        return rows if self.encoder_ is None else self.encoder_.transform(rows), labels, groups
+        self._fit_encoder(rows)
+        return self._encoded(rows), labels, None if groups is None else folds_of(groups, len(rows))
 
+    @property
     def _declared_classes(self) -> Any:
         return self._schema.classes if self.classes is None else self.classes
 
@@ -364,11 +309,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             return None if person is False else person
         return None if self._schema.person is None else self._schema.persons(X)
 
-    def _row_maps(self, rows: Array) -> list[RowMap]:
-        """Return the maps that are tried."""
-        radius = declared_radius(self._schema, self.encoder) if self.radius is None else float(self.radius)
-        return candidate_maps(rows, radius, self.lift, of_one_kind=self.encoder is not None)
-
+    @property
     def _rule(self) -> str:
         if self.objective == "balanced":
             return "balanced"
@@ -471,19 +412,18 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     def _take_over(self, values: dict[str, Any]) -> None:
         """Become the classifier of this release."""
         moments, row_map = values["moments_"], values["row_map_"]
-        more: dict[str, Any] = {name: getattr(self, name) for name in self._of_the_file}
-        if row_map is None:
-            self.__dict__.update(vars(type(self).from_moments(moments, **more)))
-            return
         rule, ridge, temperature = (values.get(name, 0.0) for name in ("rule_", "ridge_", "temperature_"))
-        width = moments.n_features_in_ - 2 * row_map.n_directions
-        if rule not in RULES or not min(ridge, temperature) > 0.0 or width < 1:
-            raise InvalidInputError("no rule, or one for other rows")
-        found = type(self)._of_release(moments, row_map, **more)
-        found.rule_, found.ridge_ = rule, float(ridge)
-        scores = PooledSpectrum(*statistic_of(moments)).scores(found.rule_, found.ridge_)
-        found._take(moments, scores, float(temperature))
-        self.__dict__.update(vars(found))
+        if row_map is not None:
+            width = moments.n_features_in_ - 2 * row_map.n_directions
+            if rule not in RULES or not min(ridge, temperature) > 0.0 or width < 1:
+                raise InvalidInputError("no rule, or one for other rows")
+        self.__dict__.update(self._settings_of(moments), row_map_=row_map, _folds=())
+        self._follow(moments, row_map)
+        if row_map is None:
+            return
+        self.rule_, self.ridge_ = rule, float(ridge)
+        scores = PooledSpectrum(*statistic_of(moments)).scores(self.rule_, self.ridge_)
+        self._take(moments, scores, float(temperature))
 
     @classmethod
     def from_moments(
@@ -491,14 +431,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         moments: PrivateMoments,
         encoder: Any = None,
         *,
-        shrinkage: Literal["auto"] | float = "auto",
-        floor: float = 0.2,
-        least: float = 0.25,
-        schema: Schema | None = None,
-        head: Literal["auto", "ridge", "lda", "qda"] = "auto",
-        lift: int | None = None,
-        objective: Literal["accuracy", "balanced"] = "accuracy",
         folds: Sequence[PrivateMoments] = (),
+        **settings: Any,
     ) -> Self:
         """Build the classifier from a release alone, such as the sum of the moments of several sites.
 
@@ -508,69 +442,32 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             The release, fitted.
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if queries come encoded.
-        shrinkage : "auto" or float in [0, 1], default="auto"
-            How far each covariance is drawn towards the pooled one.
-        floor : float, default=0.2
-            Smallest eigenvalue of a covariance, in units of the noise's largest.
-        least : float, default=0.25
-            Smallest eigenvalue of a covariance as a share of the mean one.
-        schema : Schema or None, default=None
-            What the rows were encoded by; None if queries come encoded.
-        head : {"auto", "ridge", "lda", "qda"}, default="auto"
-            What is made of the moments.
-        lift : int or None, default=None
-            Number of directions by which the sites lifted their rows
-            (:meth:`onefold.federated.MomentFederation.release`); None if they did not.
-        objective : {"accuracy", "balanced"}, default="accuracy"
-            "balanced" takes all classes to be equally likely.
         folds : sequence of PrivateMoments, default=()
             Moments of disjoint groups of records, without noise, that add up to ``moments``: the ridge is
             chosen by them.
+        **settings : dict
+            Parameters of the classifier about which the release says nothing: ``schema``, by which the rows
+            were encoded, ``head``, ``objective``, ``shrinkage``, ``floor``, ``least``, and ``lift``, the
+            number of directions by which the sites lifted their rows
+            (:meth:`onefold.federated.MomentFederation.release`); None, the default here, if they did not.
 
         Returns
         -------
         MomentClassifier
             A fitted classifier.
         """
-        check_is_fitted(moments)
-        return cls._of_release(
-            moments,
-            _row_map_of(moments, Schema.of(schema), encoder, lift),
-            encoder=encoder,
-            folds=folds,
-            shrinkage=shrinkage,
-            floor=floor,
-            least=least,
-            schema=schema,
-            head=head,
-            lift=lift,
-            objective=objective,
-        )
-
-    @classmethod
-    def _of_release(
-        cls,
-        moments: PrivateMoments,
-        row_map: RowMap | None,
-        *,
-        encoder: Any = None,
-        folds: Sequence[PrivateMoments] = (),
-        **settings: Any,
-    ) -> Self:
-        """Build the classifier from a release of rows that were mapped like this."""
-        given = of_the_release(moments) | {"random_state": None, "ledger": None}
-        found = cls(**given, encoder=encoder, **settings)
-        check_is_fitted(moments)
+        found = cls(encoder=encoder, **{"lift": None} | settings, **cls._settings_of(moments))
         check_parameters(found, CONSTRAINTS)
-        found._folds = tuple(folds)
-        found._from(moments, encoder, _plain_encoding(found._schema, encoder, row_map))
-        if row_map is not None:
-            found.row_map_ = row_map
-            if encoder is None and found._schema.plain:
-                found.n_features_in_ = moments.n_features_in_ - 2 * row_map.n_directions
+        found.row_map_, found._folds = found._row_map_of(moments), tuple(folds)
+        found._follow(moments, found.row_map_)
         return found
 
-    _folds: tuple[PrivateMoments, ...] = ()
+    def _row_map_of(self, moments: PrivateMoments) -> RowMap | None:
+        """How sites mapped their rows: as a federation without noise does, or as the release does itself."""
+        if self.lift is None and not moments.encoding_.endswith(RowMap().description) and self._schema.plain:
+            return None
+        found = RowMap(int(self.lift or 0), declared_radius(self._schema, self.encoder))
+        return found if moments.encoding_.endswith(found.description) else None
 
     @one_blas_thread()  # a loaded classifier has the bits of the fitted one
     def _adopt(self, moments: PrivateMoments) -> None:
@@ -584,7 +481,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             return
         if self.head == "qda":
             raise InvalidInputError("head='qda' needs the second moments of each class")
-        self.rule_ = self._rule()
+        self.rule_ = self._rule
         if moments.epsilon is not None:
             if self.head == "ridge":
                 raise InvalidInputError(NO_RIDGE)
@@ -597,10 +494,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         self._take(moments, scores, scores.temperature)
 
     def _embed(self, X: ArrayLike) -> Floats:
-        if self.row_map_ is None:
-            return super()._embed(X)
-        rows = self._rows(X)
-        return self.row_map_.apply(rows if self.encoder_ is None else self.encoder_.transform(rows))
+        rows = self._encoded(self._rows(X))
+        return self.moments_.embed(rows) if self.row_map_ is None else self.row_map_.apply(rows)
 
     def _scores(self, X: ArrayLike) -> Floats:
         queries = self._embed(X)
@@ -610,14 +505,203 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             return self._head.of(queries)
 
 
-def _row_map_of(moments: PrivateMoments, schema: Schema, encoder: Any, lift: Any) -> RowMap | None:
-    """How sites mapped their rows: as a federation without noise does, or as the release does itself."""
-    if lift is None and not moments.encoding_.endswith(RowMap().description) and schema.plain:
-        return None
-    found = RowMap(int(lift or 0), declared_radius(schema, encoder))
-    return found if moments.encoding_.endswith(found.description) else None
+# --- synthetic records --------------------------------------------------------------------------------------
 
 
-def _plain_encoding(schema: Schema, encoder: Any, row_map: RowMap | None) -> str:
-    before = encoding_of(schema, description(encoder))
-    return before if row_map is None else f"{before} {row_map.description}".strip()
+@dataclass(eq=False, repr=False, kw_only=True)
+class MomentFabricator(TransformerMixin, ClassesOnMoments):
+    """Synthetic encoded records drawn from private moments, as many as wanted, to train anything on.
+
+    Parameters
+    ----------
+    epsilon : float or None, default=1.0
+        Privacy loss for a whole record. None adds no noise, and the guarantee says so.
+    delta : float, default=1e-5
+        Probability with which the loss may be exceeded.
+    encoder : transformer or None, default=None
+        Applied to the rows first: one of :mod:`onefold.encoders`. Any other transformer is fitted to the raw
+        rows, which voids the guarantee.
+    neighbours : {"add-remove", "replace"}, default="add-remove"
+        What the guarantee compares: one record more or less, or one record replaced.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact noise on dyadic grids. "float" is open to attacks on floating-point numbers:
+        its guarantee is void.
+    rows_per_person : int or None, default=None
+        For records that belong to persons: the most records of a person that count; others are dropped at
+        random before anything else. None keeps all.
+    random_state : int, Generator or None, default=None
+        None takes the noise from the entropy of the system. A seed makes the noise known, which voids the
+        guarantee: for tests only.
+    ledger : Ledger, path or None, default=None
+        Account of what was spent on the same data: the release is entered there before any noise is drawn,
+        and refused beyond its limit. None counts nothing.
+    schema : Schema or None, default=None
+        What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
+        follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
+    classes : array-like or None, default=None
+        All labels there can be, known without looking at the data. None finds them privately.
+    centre : "private", None or array of shape (n_features,), default="private"
+        Where records are seen from: their noisy mean, the origin, or a public point.
+    radius : float or None, default=None
+        Rows are declared to be no longer than this; longer ones are shortened. None stands for the longest
+        row of the schema, or for 1.
+    shares : tuple of four floats or None, default=None
+        How the budget is divided among centre, counts, sums and second moments. None takes
+        (0.05, 0.02, 0.28, 0.70).
+    shrinkage : "auto" or float in [0, 1], default="auto"
+        How far each covariance is drawn towards the pooled one; "auto" follows from the noise levels.
+    floor : float, default=0.2
+        Smallest eigenvalue of a covariance, in units of the largest eigenvalue that the noise alone would
+        have.
+    least : float, default=0.25
+        Smallest eigenvalue of a covariance as a share of the mean one.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels of the classes.
+    moments_ : PrivateMoments
+        The release; nothing else is kept of the data.
+    guarantee_ : Guarantee
+        What the release promises.
+    encoder_ : transformer or None
+        The fitted encoder.
+
+    See Also
+    --------
+    onefold.privacy.PrivateMoments : The release, with all its parameters.
+    MomentClassifier : A classifier on the same release.
+
+    Notes
+    -----
+    *Guarantees.* ``guarantee_`` is that of the release; drawing is post-processing, however often it is done.
+
+    Synthetic records live where the release does: encoded, and seen from its centre. Queries to a model
+    trained on them must be taken there by :meth:`transform`. With a schema the centre is the origin, since
+    records seen from another one lose their length, and :meth:`sample_table` makes a table of them;
+    :class:`TableSynthesizer` makes better ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, 5000)
+    >>> X = rng.normal(size=(5000, 2)) / 10 + y[:, None] / 2
+    >>> fabricator = MomentFabricator(1.0, classes=[0, 1], random_state=0).fit(X, y)
+    >>> synthetic, labels = fabricator.sample(300, random_state=0)
+    >>> synthetic.shape, labels.shape
+    ((300, 2), (300,))
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = []  # moments are float64
+        return tags
+
+    def _release(self, of_persons: bool) -> dict[str, Any]:
+        given = super()._release(of_persons)
+        if self._schema.plain:
+            return given
+        if not (self.centre is None or isinstance(self.centre, str)):
+            raise InvalidInputError("with a schema records are seen from the origin: leave out centre")
+        return given | {"centre": None}
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Take real rows to where the synthetic ones live.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Real rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_encoded)
+            Encoded rows, seen from the centre of the release.
+        """
+        return self._embed(X)
+
+    def sample(
+        self,
+        n_samples: int = 1000,
+        *,
+        balanced: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> tuple[Floats, Labels]:
+        """Draw synthetic records and labels, class by class.
+
+        Parameters
+        ----------
+        n_samples : int, default=1000
+            How many records.
+        balanced : bool, default=False
+            Draw equally many of each class instead of in proportion to the noisy class sizes.
+        random_state : int, Generator or None, default=None
+            Seed of the draw; it is post-processing, so a known seed costs no privacy.
+
+        Returns
+        -------
+        records : ndarray of shape (n_samples, n_encoded)
+            The synthetic records.
+        labels : ndarray of shape (n_samples,)
+            Their labels.
+        """
+        check_is_fitted(self)
+        check_parameter("n_samples", n_samples, Whole(1))
+        rng = np.random.default_rng(random_state)
+        sizes = np.ones(len(self.classes_)) if balanced else np.maximum(self.moments_.counts_, 1.0)
+        shares = _whole_parts(sizes / sizes.sum(), int(n_samples))
+        means = self.moments_.means_
+        values, vectors = np.linalg.eigh(self.moments_.covariances(self.shrinkage, self.floor, self.least))
+        parts = []
+        for code, count in enumerate(shares):
+            normal = rng.standard_normal((count, means.shape[1])) * np.sqrt(values[code])
+            parts.append(means[code] + normal @ vectors[code].T)
+        return self._on_sphere(np.vstack(parts)), np.repeat(self.classes_, shares)
+
+    def sample_table(
+        self,
+        n_samples: int = 1000,
+        *,
+        balanced: bool = False,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Arrays:
+        """Draw a synthetic table with the columns of the schema.
+
+        Parameters
+        ----------
+        n_samples : int, default=1000
+            How many rows.
+        balanced : bool, default=False
+            Draw equally many of each class instead of in proportion to the noisy class sizes.
+        random_state : int, Generator or None, default=None
+            Seed of the draw; it is post-processing, so a known seed costs no privacy.
+
+        Returns
+        -------
+        dict of str to ndarray
+            Features and label in the order and of the types that the schema declares.
+        """
+        schema = self._schema
+        if schema.plain or self.encoder is not None or self.moments_.has_unit_rows:
+            raise InvalidInputError("a table needs a schema, and moments seen from the origin")
+        drawn, labels = self.sample(n_samples, balanced=balanced, random_state=random_state)
+        found = schema.inverse_transform(drawn * float(self.moments_.radius))
+        if schema.label is not None:
+            found[schema.label.name] = np.asarray(labels)
+        return {known.name: found[known.name] for known in schema.fields if known.name in found}
+
+    def _on_sphere(self, drawn: Floats) -> Floats:
+        """Scale records as the release does: to norm one, or to at most one."""
+        norms = np.linalg.norm(drawn, axis=1, keepdims=True)
+        smallest = math.ulp(1.0) if self.moments_.has_unit_rows else 1.0
+        return np.asarray(drawn / np.maximum(norms, smallest))
+
+
+def _whole_parts(shares: Floats, total: int) -> Index:
+    """Return whole numbers in proportion to ``shares`` that add up to ``total`` (largest remainders)."""
+    exact = shares * total
+    parts = np.floor(exact).astype(np.intp)
+    parts[np.argsort(parts - exact, kind="stable")[: total - parts.sum()]] += 1
+    return parts

@@ -34,7 +34,7 @@ from onefold._base.records import Content, Record, WholeArray, record
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.plain_moments import check_possible
+from onefold.fabrication.exact import check_possible
 from onefold.models.probability import softmax
 from onefold.models.ridge import LinearScores
 from onefold.privacy import PrivateMoments

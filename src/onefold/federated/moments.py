@@ -20,18 +20,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from onefold._base.arrays import Floats, Labels
+from onefold._base.records import kind_of
 from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, condition, description, learns
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import MomentClassifier, MomentRegressor
+from onefold.fabrication.exact import MomentFolds, check_possible
 from onefold.fabrication.on_moments import NOTHING_TO_COUNT
-from onefold.fabrication.plain_moments import (
-    check_possible,
-    is_folded,
-    pack_folds,
-    total_folds,
-    unpack_folds,
-)
 from onefold.federated.contract import message_classes, schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
@@ -253,9 +248,9 @@ class _Member:
 
 def _unpacked(packed: bytes) -> list[PrivateMoments]:
     """The release, or those of all folds that have rows."""
-    if not is_folded(packed):
-        return [PrivateMoments.from_bytes(packed)]
-    return [fold for fold in unpack_folds(packed) if fold is not None]
+    if kind_of(packed) == MomentFolds.kind:
+        return MomentFolds.from_bytes(packed).present
+    return [PrivateMoments.from_bytes(packed)]
 
 
 class MomentFederation:
@@ -444,14 +439,10 @@ class MomentFederation:
                 raise InvalidInputError("whitening is for moments with noise: leave it out")
             if groups is None and person is not None and person is not False:
                 groups = person  # records of a person belong together
-            parts, mapped = self._agreed.plain_parts(X, y, groups)
-            for part in parts:
-                if part is not None:
-                    part.encoding_ = mapped
-                    self._under_schema(part)
-            if len(parts) == 1 and parts[0] is not None:
-                return parts[0].to_bytes()
-            return pack_folds(parts)
+            plain = self._agreed.site_moments(X, y, groups)
+            for part in plain.present if isinstance(plain, MomentFolds) else [plain]:
+                self._under_schema(part)
+            return plain.to_bytes()
         if self.lift is not None or groups is not None:
             raise InvalidInputError("lift and groups are for sums without noise and one second moment")
         agreed = PrivateMoments(
@@ -643,7 +634,9 @@ class MomentFederation:
     def _folds(self) -> list[PrivateMoments]:
         """The sum of each fold over all sites; nothing unless every site sent folds."""
         packed = [member.packed for member in self._ordered()]
-        return total_folds([unpack_folds(each) for each in packed]) if all(map(is_folded, packed)) else []
+        if any(kind_of(part) != MomentFolds.kind for part in packed):
+            return []
+        return MomentFolds.total([MomentFolds.from_bytes(part) for part in packed]).present
 
     def _ordered(self) -> list[_Member]:
         """In an order that does not depend on which site joined when: levels of noise are floats."""

@@ -4,6 +4,7 @@ Everything here follows from the schema and from one row at a time. A cell witho
 encoded by the rule that the schema declares for it; an error message would be an answer about the data.
 """
 
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -15,30 +16,35 @@ import numpy as np
 from sklearn.base import clone
 
 from onefold._base.arrays import AnyArray, Floats, Index, Labels, column_array
-from onefold.encoders.base import TRAINED
-from onefold.exceptions import InvalidInputError
+from onefold.encoders.base import TRAINED, condition, learns
+from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.domains import Changes, Domain
 from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.persons import known_persons
-from onefold.privacy.terms import root, round_up
+from onefold.privacy.terms import NOTHING, root, round_up
 from onefold.tables import Field, Schema
 from onefold.tables.fields import ONE_HOT
 
 __all__ = [
     "DECLARED",
+    "LEARNED_ENCODER",
     "NO_LABELS",
     "ContractRows",
     "EncodedBox",
+    "behind_encoder",
     "contract_pairs",
     "contract_rows",
     "domain_of",
     "encoding_of",
+    "refuse_learned",
     "released",
     "under_contract",
 ]
 
 NO_LABELS = 'y is missing, and the schema has no field of the role "label" with classes'
 DECLARED = "the schema was declared without looking at the rows"
+LEARNED_ENCODER = "the encoder was fitted to the raw data"
 GUESSED = "columns of the schema were guessed from rows and nobody has confirmed them"
 PUBLIC_SOURCE = "the schema was inferred from a public source: {ground}"
 CONFIRMED = "what the schema says of {n} of its columns is known without the rows: {ground}"
@@ -317,6 +323,52 @@ def encoding_of(schema: Schema, then: str = "") -> str:
         The digest, and the encoder.
     """
     return then if schema.plain else f"schema {schema.digest}" + (f", {then}" if then else "")
+
+
+def behind_encoder(guarantee: Guarantee, encoder: Any, *, stacklevel: int = 2) -> Guarantee:
+    """Return the guarantee of records that went through an encoder first.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        What is promised about the encoded records.
+    encoder : transformer or None
+        What they went through.
+    stacklevel : int, default=2
+        Whose line a warning names.
+
+    Returns
+    -------
+    Guarantee
+        Void for an encoder that looks at rows; for one that was trained elsewhere with a condition.
+    """
+    if learns(encoder):
+        warnings.warn(
+            f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
+            PrivacyLeakWarning,
+            stacklevel=stacklevel,
+        )
+        return guarantee.voided(LEARNED_ENCODER)
+    trained = condition(encoder)
+    return guarantee if trained is None else guarantee.provided(trained)
+
+
+def refuse_learned(encoder: Any, ledger: AnyLedger, n_features: int, name: str) -> None:
+    """Let a ledger refuse records behind an encoder that looks at rows, before there is a release.
+
+    Parameters
+    ----------
+    encoder : transformer or None
+        What records go through first.
+    ledger : Ledger, path or None
+        The account.
+    n_features : int
+        Entries of a record.
+    name : str
+        How the ledger calls the release.
+    """
+    if learns(encoder):
+        charge(ledger, Guarantee("record", NOTHING, NOTHING, n_features).voided(LEARNED_ENCODER), name)
 
 
 class ContractRows(NamedTuple):

@@ -20,8 +20,8 @@ from onefold._base.fixed_point import MOST_ROWS
 from onefold._base.validation import Instance, Number, OneOf, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
+from onefold.fabrication.maps import declared_pairs
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
-from onefold.fabrication.pair_map import DeclaredPairs, declared_pairs
 from onefold.federated.access.signatures import canonical
 from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import SumContract, SumParties
@@ -108,7 +108,7 @@ class _Numbers(_AtOnce):
     ) -> None:
         given: dict[str, Any] = {"classes": ONE_CLASS, "shares": SHARES, "second_moments": "pooled"}
         agreed = PrivateMoments(epsilon, delta, centre=None, **given)
-        self._map = DeclaredPairs(schema, None, None, None).map(schema.width, 0)
+        self._map = MomentRegressor(schema=schema).declared_map(schema.width)
         super().__init__(round_id, parties, schema, agreed, schema.width + 1)
 
     def rows(self, table: Any) -> tuple[Any, Any, Any]:

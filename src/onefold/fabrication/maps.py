@@ -1,26 +1,40 @@
-"""How a row and its output become one vector of length at most one, of which moments are taken.
+"""How a row, or a row and its output, becomes one vector of length at most one, of which moments are taken.
 
-The moments of such vectors, of one class for all, are all that ridge regression needs: the number of pairs,
-their sums, and the sums of all products of two columns.
+The moments of pairs of a row and its output, of one class for all, are all that ridge regression needs: the
+number of pairs, their sums, and the sums of all products of two columns.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
-from onefold.encoders import learns
+from onefold._base.fixed_point import shortened, unit_rows
+from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
-from onefold.fabrication.plain_moments import RowMap
 from onefold.models.preparation import Preparation
 from onefold.models.ridge import PairSums
 from onefold.privacy.contract import contract_pairs
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 
-__all__ = ["DeclaredPairs", "PairMap", "checked_range", "declared_map", "declared_pairs", "pair_sums"]
+__all__ = [
+    "PairMap",
+    "RowMap",
+    "candidate_maps",
+    "checked_range",
+    "declared_map",
+    "declared_pairs",
+    "directions_of",
+    "pair_sums",
+]
+
+# Rows of standardised columns have length one on average; few are longer than this.
+STANDARD_RADIUS = 4.0
+# Rows of so many columns are taken for features of one kind: only their direction counts.
+MANY_COLUMNS = 200
 
 # Share of the squared length of a pair that its output may have; the row has the rest. Noise is the same in
 # all products, so what is longer gets relatively less of it.
@@ -31,6 +45,51 @@ SPAN = 3.0
 DIRECTIONS = 512  # of a lift, but no more than half the rows
 FEWEST_DIRECTIONS = 32
 LARGEST = 1e150  # end of a range: squares must stay finite
+
+
+@dataclass(frozen=True)
+class RowMap:
+    """How a row of numbers becomes one of length at most one, of which moments are taken.
+
+    Parameters
+    ----------
+    n_directions : int, default=0
+        Directions of a :class:`onefold.encoders.FourierLift`; 0 for none.
+    radius : float or None, default=None
+        Length that rows are declared to have at most, after the preparation; None scales every row to length
+        one, or takes four times the length that prepared rows have on average.
+    preparation : Preparation or None, default=None
+        What is done to the columns first, all of which are then divided by the root of their number.
+    """
+
+    n_directions: int = 0
+    radius: float | None = None
+    preparation: Preparation | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no map, as in a foreign file."""
+        if self.n_directions < 0 or not 0.0 < (1.0 if self.radius is None else self.radius) < math.inf:
+            raise InvalidInputError("the directions or the radius of rows are not what they should be")
+
+    def apply(self, rows: Array) -> Floats:
+        """Return mapped rows, each by itself and in exact arithmetic."""
+        given = np.asarray(rows, dtype=np.float64)
+        radius = 1.0 if self.radius is None else float(self.radius)
+        if self.preparation is not None:
+            given = np.asarray(self.preparation.apply(given) / math.sqrt(given.shape[1]), dtype=np.float64)
+            radius = STANDARD_RADIUS if self.radius is None else radius
+        elif self.radius is None:
+            given = unit_rows(given)
+        if self.n_directions == 0:
+            return shortened(given, radius)
+        return np.asarray(fitted_lift(given.shape[1], self.n_directions, radius).transform(given))
+
+    @property
+    def description(self) -> str:
+        """Words that are equal for equal maps."""
+        columns = self.preparation
+        scales = None if columns is None else (columns.location.tolist(), columns.scale.tolist())
+        return f"rows {(self.n_directions, self.radius, scales)!r}"
 
 
 @dataclass(frozen=True)
@@ -88,14 +147,10 @@ class PairMap:
         """Return the outputs that last columns of mapped pairs stand for."""
         return np.asarray(self._middle + self.unit * scaled)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {"rows": self.rows.to_dict(), "low": self.low, "high": self.high}
-
     @property
     def description(self) -> str:
         """Words that are equal for equal maps."""
-        return f"pairs {self.to_dict()!r}"
+        return f"pairs of {self.rows.description}, {self.low!r} to {self.high!r}"
 
 
 def checked_range(name: str, given: Any, width: int | None = None, empty: bool = False) -> Floats:
@@ -132,6 +187,31 @@ def checked_range(name: str, given: Any, width: int | None = None, empty: bool =
     return found
 
 
+def candidate_maps(
+    rows: Array, radius: float | None, lift: Literal["auto"] | int | None, *, of_one_kind: bool
+) -> list[RowMap]:
+    """Return the maps that are tried, of which ``radius`` and a number of directions leave few.
+
+    Columns ``of_one_kind`` are not standardised.
+    """
+    scalings = [RowMap(0, radius)]
+    if radius is None and not of_one_kind and rows.shape[1] < MANY_COLUMNS:
+        scalings.append(RowMap(preparation=Preparation.of(rows)))
+    return [
+        replace(scaling, n_directions=number)
+        for number in directions_of(lift, len(rows))
+        for scaling in scalings
+    ]
+
+
+def directions_of(lift: Literal["auto"] | int | None, n_rows: int) -> list[int]:
+    """Numbers of directions of a lift that are tried: with "auto" none, and as many as rows can bear."""
+    if lift != "auto":
+        return [int(lift or 0)]
+    most = min(DIRECTIONS, n_rows // 2)
+    return [0, most] if most >= FEWEST_DIRECTIONS else [0]
+
+
 def declared_map(schema: Schema, x_range: Floats | None, n_directions: int) -> RowMap:
     """Return the map of rows by what was declared about their columns, and by nothing else.
 
@@ -159,62 +239,6 @@ def declared_map(schema: Schema, x_range: Floats | None, n_directions: int) -> R
     return RowMap(
         n_directions, math.sqrt(square / len(location)), Preparation(np.array(location), np.array(scale))
     )
-
-
-@dataclass(frozen=True)
-class DeclaredPairs:
-    """What was declared about rows and their outputs before anybody looked at them, and what follows.
-
-    Parameters
-    ----------
-    schema : Schema
-        Declares columns and the range of the label.
-    encoder : transformer or None
-        What rows go through first.
-    x_range : pair or None
-        Range of the columns, without a schema and an encoder.
-    y_range : pair of floats or None
-        Range of the outputs, without a schema.
-    """
-
-    schema: Schema
-    encoder: Any
-    x_range: Any
-    y_range: Any
-
-    def ends(self, outputs: Array | None = None) -> tuple[float, float]:
-        """Return the range of outputs: declared, or that of the outputs themselves."""
-        given = self.y_range
-        if self.schema.label is not None:
-            given = (self.schema.label.low, self.schema.label.high)
-        if given is None and outputs is not None:
-            low, high = checked_range("the range of y", (outputs.min(), outputs.max()), empty=True)
-        else:
-            low, high = checked_range("y_range", given)
-        return float(low), float(high)
-
-    def map(self, width: int, n_directions: int) -> PairMap:
-        """Return the map of pairs by what was declared alone."""
-        schema = Schema.of(None) if self.encoder is not None else self.schema
-        box = None if self.x_range is None else checked_range("x_range", self.x_range, width)
-        return PairMap(declared_map(schema, box, n_directions), *self.ends())
-
-    def maps(self, rows: Array, outputs: Array, lift: Any) -> list[PairMap]:
-        """Return the maps that are compared without noise; what was not declared is taken from the rows."""
-        if lift == "auto":
-            most = min(DIRECTIONS, len(rows) // 2)
-            lifts = [0, most] if most >= FEWEST_DIRECTIONS else [0]
-        else:
-            lifts = [0 if lift is None else int(lift)]
-        schema, box = Schema.of(None), None
-        if self.encoder is None:
-            schema = self.schema
-            box = None if self.x_range is None else checked_range("x_range", self.x_range, rows.shape[1])
-        unknown = (schema.plain and box is None and self.encoder is None) or learns(self.encoder)
-        ends = self.ends(outputs)
-        if unknown:
-            return [PairMap(RowMap(each, None, Preparation.of(rows)), *ends) for each in lifts]
-        return [PairMap(declared_map(schema, box, each), *ends) for each in lifts]
 
 
 def declared_pairs(schema: Schema, X: Any, y: Any, person: Any, *, noisy: bool) -> tuple[Floats, Floats, Any]:
