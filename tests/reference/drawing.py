@@ -63,8 +63,13 @@ def functions(files: Mapping[str, str]) -> list[Function]:
 
 
 @cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+@cache
 def _functions_of(file: str, text: str) -> tuple[Function, ...]:
-    return tuple(_functions(ast.parse(text), file, ()))
+    return tuple(_functions(_tree(text), file, ()))
 
 
 def _functions(tree: ast.AST, file: str, inside: tuple[str, ...]) -> Iterator[Function]:
@@ -130,13 +135,36 @@ def calls_that_draw(files: Mapping[str, str]) -> set[Call]:
 
 def callables_with_a_ledger(files: Mapping[str, str]) -> set[str]:
     """Everything public that takes a ledger: ``file:name``."""
-    return {
+    return _dataclasses_with_a_ledger(files) | {
         f"{each.file}:{each.qualname}"
         for each in functions(files)
         if "ledger" in each.parameters
         and each.file.partition("/")[0] != "cli"
         and each.file != "privacy/ledger.py"
         and not any(part.startswith("_") and part != "__init__" for part in each.qualname.split("."))
+    }
+
+
+def _dataclasses_with_a_ledger(files: Mapping[str, str]) -> set[str]:
+    """Public dataclasses with a field for a ledger, of their own or inherited: ``file:name.__init__``."""
+    classes = {
+        node.name: (file, node)
+        for file, text in files.items()
+        for node in _tree(text).body
+        if isinstance(node, ast.ClassDef) and any("dataclass" in ast.unparse(d) for d in node.decorator_list)
+    }
+
+    def takes_one(name: str) -> bool:
+        if name not in classes:
+            return False
+        node = classes[name][1]
+        fields = [ast.unparse(line.target) for line in node.body if isinstance(line, ast.AnnAssign)]
+        return "ledger" in fields or any(takes_one(ast.unparse(base)) for base in node.bases)
+
+    return {
+        f"{file}:{name}.__init__"
+        for name, (file, _) in classes.items()
+        if takes_one(name) and not name.startswith("_")
     }
 
 
