@@ -47,9 +47,9 @@ HEAVY = ("numpy", "scipy.optimize", "scipy.stats", "sklearn.utils.estimator_chec
 EXTRA = {
     "_base/stored.py": ("test_io.py", "test_foreign_files.py"),
     "federated/rules.py": ("federated/test_server_combine.py",),
-    "privacy/mechanisms/rows.py": tuple(
+    "privacy/mechanisms/fisher.py": tuple(
         f"privacy/mechanisms/test_{name}.py"
-        for name in ("fisher", "bounded_fisher", "mechanism_data", "mechanism_persons")
+        for name in ("bounded_fisher", "mechanism_data", "mechanism_persons")
     ),
     "privacy/contract.py": ("attacks/test_entry_lines.py",),
     "privacy/moments/": ("privacy/moments",),

@@ -483,7 +483,7 @@ NO_RELEASE = {
     "release/releases.py:release_utility_preserving": "its guarantee is void",
     "privacy/mechanisms/mechanism.py:Mechanism.sample": "noise without data, for whoever wants to look at it",
     "privacy/mechanisms/mechanism.py:Mechanism.randomise_pair": "a bare mechanism, which takes no ledger",
-    "privacy/mechanisms/rows.py:RowNoise.sample": "noise without data",
+    "privacy/mechanisms/fisher.py:RowNoise.sample": "noise without data",
     "privacy/mechanisms/fisher.py:BoundedFisherNoise._draw": "float noise, whose guarantee is void",
     "fabrication/moments.py:MomentFabricator.sample_table": "rows of released moments",
     "privacy/moments/_rounds.py:MomentRounds.__init__": "a given centre, of no rows",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
-from onefold.privacy.mechanisms.rows import RowNoise
+from onefold.privacy.mechanisms.fisher import RowNoise
 
 TOP = Path(__file__).resolve().parents[1]
 PROOFS = TOP / "docs" / "proofs"

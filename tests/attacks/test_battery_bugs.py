@@ -16,16 +16,16 @@ from onefold.fabrication import TableSynthesizer, counts, synthesizer
 from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, Laplace, samplers
 from onefold.privacy.domains import Ball
-from onefold.privacy.mechanisms import entries, labels, mechanism, rows
+from onefold.privacy.mechanisms import entries, fisher, labels, mechanism
 from onefold.privacy.mechanisms.mechanism import Mechanism
-from onefold.privacy.mechanisms.rows import Weights
+from onefold.privacy.mechanisms.fisher import Weights
 from onefold.privacy.moments import _release as moments
 
 FEW, FEWER = 2000, 300  # releases; fewer of what takes long and is seen at once
 ENTRY, RECORD, PERSON = 0, 1, 2  # places of the targets of a mechanism
 Patch = pytest.MonkeyPatch
 Plant = Callable[[Patch], None]
-STREAM_USERS = (mechanism, rows, labels, moments, counts)
+STREAM_USERS = (mechanism, fisher, labels, moments, counts)
 
 
 def caught(name: str, place: int = ENTRY, n_releases: int = FEW) -> set[str]:

@@ -22,7 +22,7 @@ from onefold.federated.secret import noise, rounds
 from onefold.federated.secret.contract import SumContract
 from onefold.privacy import Ball, Box, domains, samplers
 from onefold.privacy.contract import EncodedBox
-from onefold.privacy.mechanisms import entries, fisher, labels, mechanism, rows
+from onefold.privacy.mechanisms import entries, fisher, labels, mechanism
 from onefold.privacy.mechanisms.entries import Laplace
 from onefold.privacy.moments import _estimator, _release
 
@@ -293,7 +293,7 @@ def number_outside_with_twice_the_epsilon(patch: Patch) -> None:
 
 @seen_in("tables", "moments", "AnalyticGaussian, record", "labels", "rows outside")
 def seeded_generator(patch: Patch) -> None:
-    for module in (mechanism, rows, labels, _release, counts, domains, noise):
+    for module in (mechanism, fisher, labels, _release, counts, domains, noise):
         patch.setattr(module, "byte_stream", lambda random_state: samplers.byte_stream(0))
 
 

@@ -16,7 +16,7 @@ from onefold.privacy.contract import (
     encoding_of,
     under_contract,
 )
-from onefold.privacy.mechanisms.rows import Weights
+from onefold.privacy.mechanisms.fisher import Weights
 from onefold.tables import Field, Schema
 
 NUMBER = Field("n", low=-3, high=5)

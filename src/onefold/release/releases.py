@@ -18,8 +18,8 @@ from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, charg
 from onefold.privacy.domains import Domain
 from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.privacy.ledger import AnyLedger
-from onefold.privacy.mechanisms.mechanism import unpack
-from onefold.privacy.mechanisms.rows import RowNoise
+from onefold.privacy.mechanisms.mechanism import checked_values
+from onefold.privacy.mechanisms.fisher import RowNoise
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
 from onefold.privacy.terms import positive
@@ -311,7 +311,7 @@ def _open(X: Any) -> tuple[Floats, Callable[[Floats], Any]]:
     Released frames have a new index, since the old one may hold names, and float64 in every column, since the
     types of columns may depend on a single cell.
     """
-    values, _ = unpack(X)
+    values, _ = checked_values(X)
     if hasattr(X, "columns") and hasattr(X, "index"):
         return values, lambda rows: type(X)(rows, columns=X.columns)
     return values, lambda rows: rows

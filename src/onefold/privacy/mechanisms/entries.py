@@ -12,7 +12,7 @@ from onefold._base.arrays import Floats, Integers
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import classical_gaussian_sigma, loss_of, unit_sigma
 from onefold.privacy.domains import Domain
-from onefold.privacy.mechanisms.mechanism import ApproximateMechanism, Mechanism
+from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.samplers import (
     ByteStream,
     LaplaceTable,
@@ -20,7 +20,7 @@ from onefold.privacy.samplers import (
     laplace_table,
     rounded_gaussian,
 )
-from onefold.privacy.terms import DELTA_OR_ZERO, Pair, multiplied
+from onefold.privacy.terms import DELTA, Pair, multiplied
 
 __all__ = ["AnalyticGaussian", "Gaussian", "Laplace", "OptimalNoise"]
 
@@ -91,7 +91,15 @@ class Laplace(Mechanism):
     ) -> None:
         if delta != 0:
             raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(epsilon, 0.0, sensitivity, unit, sampler, n_features, rows_per_person)
+        super().__init__(
+            epsilon,
+            0.0,
+            sensitivity,
+            unit=unit,
+            sampler=sampler,
+            n_features=n_features,
+            rows_per_person=rows_per_person,
+        )
 
     @property
     def _ratio(self) -> float:
@@ -141,7 +149,7 @@ class Laplace(Mechanism):
         return {"family": "laplace", "noise_multiplier": 1 / self.epsilon, "coordinates": coordinates}
 
 
-class OptimalNoise(ApproximateMechanism, Laplace):
+class OptimalNoise(Laplace):
     r"""Laplace noise that is zero with probability delta.
 
     Where it is not zero its scale is :math:`d / \epsilon` for a sensitivity d. "Optimal" means the smallest
@@ -201,7 +209,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
     4.0
     """
 
-    _deltas = DELTA_OR_ZERO
+    __init__ = Mechanism.__init__  # with a delta
 
     @property
     def untouched_share(self) -> float:
@@ -243,7 +251,7 @@ class OptimalNoise(ApproximateMechanism, Laplace):
         return {**parts, "atom": self.untouched_share} if parts else {}
 
 
-class AnalyticGaussian(ApproximateMechanism):
+class AnalyticGaussian(Mechanism):
     r"""Gaussian noise, no larger than (epsilon, delta) requires.
 
     Parameters
@@ -297,6 +305,7 @@ class AnalyticGaussian(ApproximateMechanism):
     """
 
     norm = 2
+    _deltas = DELTA
     _moments = (math.sqrt(2 / math.pi), 1.0)  # 003 eq. 2.100
 
     @cached_property

@@ -1,8 +1,14 @@
-"""The noise that discloses least about a row: Gaussian (002 Thm 2.4), or bounded (Thm 2.6, Cor. 2.7)."""
+"""The noise that discloses least about a row: Gaussian (002 Thm 2.4), or bounded (Thm 2.6, Cor. 2.7).
 
+Every column has a scale of its own, and the unit of privacy is the record.
+"""
+
+import itertools
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,22 +17,342 @@ from onefold._base.arrays import Floats, Integers
 from onefold._base.validation import OneOf, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.calibration import epsilon_of, mu_of
-from onefold.privacy.domains import Domain
+from onefold.privacy.domains import Ball, Box, Domain, Frozen, constant
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.mechanisms.ground_state import (
     TOTAL_VARIATION,
     GroundState,
     cell_table,
     grid_for,
-    ground_state,
+    noise_between,
     shift_epsilon,
 )
-from onefold.privacy.mechanisms.rows import RowNoise
-from onefold.privacy.samplers import ByteStream, Lattice, lattice_for, rounded_gaussian
-from onefold.privacy.terms import UNITS, Pair, multiplied, positive, root
+from onefold.privacy.mechanisms.mechanism import (
+    LARGEST_VALUE_IN_SCALES,
+    SMALLEST_SCALE,
+    Noise,
+    draw_shape,
+)
+from onefold.privacy.samplers import (
+    ByteStream,
+    Lattice,
+    RandomState,
+    byte_stream,
+    lattice_for,
+    rounded_gaussian,
+)
+from onefold.privacy.terms import DELTA, NOTHING, UNITS, Pair, multiplied, number, positive, root, shown_limit
 
-__all__ = ["BoundedFisherNoise", "FisherGaussian"]
+__all__ = ["BoundedFisherNoise", "FisherGaussian", "RowNoise", "Weights"]
 
+NO_EPSILON = "this noise has no epsilon: a released value can tell the original up to the bounds of the noise"
+ENUMERATED = 14  # up to this many columns the corners of a box are tried one by one
+LARGEST_CONDITION = 1e14
 KEPT = 0.9  # of delta for bounded noise; the rest is for the tables of the hardened sampler
+
+
+class Weights(Frozen):
+    """Powers of the positive definite matrix Pi, which weighs the columns of a row (002 eq. 4).
+
+    None stands for the identity, one number per column for a diagonal, or a matrix.
+    """
+
+    def __init__(self, Pi: Any = None) -> None:
+        self.diagonal: Floats = np.ones(())
+        self.vectors: Floats | None = None
+        if Pi is None:
+            return
+        try:
+            values = np.array(Pi, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidInputError("Pi must hold numbers: one per column, or a square matrix") from None
+        if values.ndim == 2:
+            values = self._of_matrix(values)
+        if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
+            raise InvalidInputError("Pi must be positive definite: a positive number per column, or a matrix")
+        self.diagonal = values
+
+    def _of_matrix(self, matrix: Floats) -> Floats:
+        """Eigenvalues of the matrix, whose eigenvectors are kept unless it is diagonal."""
+        if matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
+            raise InvalidInputError("Pi must be a square matrix of finite numbers")
+        if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
+            return np.diag(matrix).copy()
+        if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
+            raise InvalidInputError("Pi must be symmetric")
+        values, self.vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+        if not values[0] * LARGEST_CONDITION > values[-1]:
+            raise InvalidInputError("Pi must be positive definite, and not nearly singular")
+        return values
+
+    @property
+    def n_features(self) -> int | None:
+        """Columns, or None for the identity of any size."""
+        return None if self.diagonal.ndim == 0 else len(self.diagonal)
+
+    @property
+    def independent(self) -> bool:
+        """The columns of the noise are independent."""
+        return self.vectors is None
+
+    def powers(self, exponent: float, n_features: int) -> Floats:
+        """Diagonal of Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return values if self.vectors is None else (self.vectors**2) @ values
+
+    def matrix(self, exponent: float, n_features: int) -> Floats:
+        """Pi to a power."""
+        values = np.broadcast_to(self.diagonal**exponent, n_features)
+        return np.diag(values) if self.vectors is None else (self.vectors * values) @ self.vectors.T
+
+    def reach(self, extent: Domain) -> tuple[float, float]:
+        """Largest length of Pi^(1/4) d over all d by which one cell, and by which a record can change.
+
+        Exact for independent columns. Otherwise an upper bound: entries that move together may do so with any
+        signs, and a record moves all of its columns; beyond few columns the smaller of two bounds is taken,
+        since the exact value takes a search over all corners of the box.
+        """
+        kinds = np.unique(self.diagonal, return_inverse=True)[1] if self.vectors is None else None
+        columns, sizes, cells = extent.changes(kinds)
+        if self.vectors is None:
+            squares = (self.diagonal[columns] ** 0.5 * sizes**2).sum(axis=1)
+            largest = np.zeros(cells[-1] + 1)
+            np.maximum.at(largest, cells, squares)
+            return math.sqrt(float(largest.max())), math.sqrt(float(largest.sum()))
+        together = np.abs(self._root)[columns[:, :, np.newaxis], columns[:, np.newaxis]]
+        cell = float(np.einsum("mi,mij,mj->m", sizes, together, sizes).max())
+        form = extent.widths[:, np.newaxis] * self._root * extent.widths
+        p = len(form)
+        if p <= ENUMERATED:
+            corners = np.array([(1.0, *signs) for signs in itertools.product((-1.0, 1.0), repeat=p - 1)])
+            record = float(np.max(np.einsum("ij,ij->i", corners @ form, corners)))
+        else:
+            record = min(float(np.abs(form).sum()), p * float(np.linalg.eigvalsh(form)[-1]))
+        return math.sqrt(cell), math.sqrt(record)
+
+    @cached_property
+    def _root(self) -> Floats:
+        return constant(self.matrix(0.5, len(self.diagonal)))
+
+
+class Facts(NamedTuple):
+    """What is known of the noise of a column, in standard deviations of the noise without bounds."""
+
+    fisher_information: float
+    mean: float
+    second_moment: float
+    mean_magnitude: float
+
+
+FREE = Facts(1.0, 0.0, 1.0, math.sqrt(2 / math.pi))
+
+
+@lru_cache(maxsize=1024)
+def _free_grid(change: float, scale: float) -> Lattice:
+    """The grid of Gaussian noise on a column."""
+    return lattice_for(change, scale / change, 1, 2)
+
+
+class RowNoise(Noise):
+    """Independent noise on every row of a table; every column has a scale of its own.
+
+    The unit of privacy is the record.
+    """
+
+    def __init__(
+        self,
+        lam: float,
+        Pi: ArrayLike | None,
+        delta: float,
+        sensitivity: float | Domain | None,
+        n_bounds: int | None,
+        sampler: str,
+    ) -> None:
+        self.lam, self.delta = positive("lam", lam), number("delta", delta, DELTA)
+        self.Pi, self.weights = None if Pi is None else np.array(Pi), Weights(Pi)
+        n_features = self.weights.n_features or n_bounds
+        if n_bounds not in (None, n_features):
+            raise InvalidInputError("bounds and Pi must have one entry per column")
+        self._declare(sensitivity, sampler)
+        if self.domain is not None and n_features is not None:
+            if isinstance(self.domain, Ball):
+                raise InvalidInputError(
+                    "columns with weights or bounds of their own need a Box as domain, or that of a schema"
+                )
+            if self.domain.n_features not in (None, n_features):
+                raise InvalidInputError(
+                    f"the domain has {self.domain.n_features} features, the noise {n_features}"
+                )
+        self.sensitivity = self.domain.entry if self.domain else self._word
+        self.n_features = n_features if n_features or self.domain is None else self.domain.n_features
+        scales = self._free_scales(self.n_features or 1)
+        if not np.all((scales > SMALLEST_SCALE) & np.isfinite(scales) & (scales < 1 / SMALLEST_SCALE)):
+            raise InvalidInputError("the noise would be too small or too large for float64: rescale the data")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(lam={self.lam:g}, delta={self.delta:g}, sampler={self.sampler!r})"
+
+    def _extent(self, n_features: int) -> Domain:
+        """The domain; without one, entries that change by no more than the caller's word says."""
+        return (self.domain or Box(0.0, self.sensitivity)).for_features(n_features)
+
+    def _width(self, n_features: int) -> int:
+        check_parameter("n_features", n_features, Whole(1))
+        if self.n_features not in (None, n_features):
+            raise InvalidInputError(f"the noise is for {self.n_features} columns, not for {n_features}")
+        return int(n_features)
+
+    def _free_scales(self, n_features: int) -> Floats:
+        """Standard deviation of each column of the noise without bounds (002 Thm 2.4)."""
+        return np.sqrt(self.weights.powers(-0.5, n_features)) * math.pow(self.lam, -0.25)
+
+    # --- the noise ----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _states(self, n_features: int) -> Sequence[tuple[Facts, float]]:
+        """The noise of each column in its own units, and that unit."""
+
+    def _per_column(self, what: Callable[[Any, float], float], n_features: int) -> Floats:
+        return np.array([what(state, scale) for state, scale in self._states(self._width(n_features))])
+
+    def standard_errors(self, n_features: int) -> Floats:
+        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The errors, in the units of the columns.
+        """
+        return self._per_column(lambda state, s: s / math.sqrt(state.fisher_information), n_features)
+
+    def second_moments(self, n_features: int) -> Floats:
+        """Compute the mean square of the noise.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        ndarray of shape (n_features,)
+            The mean square of each column.
+        """
+        return self._per_column(lambda state, s: s**2 * state.second_moment, n_features)
+
+    @property
+    def variance(self) -> float:
+        """Mean squared noise, averaged over the columns."""
+        return float(np.mean(self.second_moments(self.n_features or 1)))
+
+    @property
+    def expected_magnitude(self) -> float:
+        """Mean absolute noise, averaged over the columns."""
+        magnitudes = self._per_column(lambda state, s: s * state.mean_magnitude, self.n_features or 1)
+        return float(np.mean(magnitudes))
+
+    @abstractmethod
+    def _draw(self, shape: tuple[int, ...], stream: ByteStream) -> Floats:
+        """Float noise whose last axis runs over the columns."""
+
+    @abstractmethod
+    def _noise_in_steps(
+        self, stream: ByteStream, n_rows: int, n_features: int
+    ) -> Iterator[tuple[Lattice, Integers]]:
+        """The grid of each column, and exact noise in steps of that."""
+
+    def _added(self, values: Floats, random_state: RandomState) -> Floats:
+        stream = byte_stream(random_state)
+        if not self.hardened:
+            return values + self._draw(values.shape, stream)
+        result, columns = np.empty(values.shape), values.reshape(-1, values.shape[-1])
+        for j, (grid, noise) in enumerate(self._noise_in_steps(stream, *columns.shape)):
+            result.reshape(columns.shape)[:, j] = grid.value(grid.round(columns[:, j]) + noise)
+        return result
+
+    def sample(self, shape: int | tuple[int, ...], random_state: RandomState = None) -> Floats:
+        """Draw noise for rows.
+
+        Parameters
+        ----------
+        shape : int or tuple of int
+            Shape of the result, whose last number counts the columns. A single number counts the rows where
+            the number of columns is known.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the noise predictable: use it in tests
+            only.
+
+        Returns
+        -------
+        ndarray
+            Noise, independent from row to row.
+        """
+        sizes = draw_shape(shape)
+        if len(sizes) == 1 and self.n_features is not None:
+            sizes = (*sizes, self.n_features)
+        if not sizes or self.n_features not in (None, sizes[-1]):
+            raise InvalidInputError(f"the noise is for rows of {self.n_features or 'some'} columns")
+        return self._added(np.zeros(sizes), random_state)
+
+    def _randomised(self, values: Floats, random_state: RandomState) -> Floats:
+        if values.ndim != 2:
+            raise InvalidInputError("expected a 2D table of rows. Reshape your data")
+        if values.shape[1] == 0:
+            raise InvalidInputError("the table has no columns")
+        width = self._width(values.shape[1])
+        if self.domain is not None:
+            values = self.domain.clip(values)
+        # Float addition would round the noise away, and release the values as they are.
+        if np.any(np.abs(values) > LARGEST_VALUE_IN_SCALES * self.standard_errors(width)):
+            raise InvalidInputError("values are too large for this noise: centre or rescale the data first")
+        return self._added(values, random_state)
+
+    # --- the promise --------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _losses(self, n_features: int) -> tuple[Pair, Pair]:
+        """(epsilon, delta) of one entry and of a record."""
+
+    def _person(self, record: Pair, n_features: int, n_rows: int) -> Pair:
+        """(epsilon, delta) of a person: each of its rows has noise of its own, so the losses add up."""
+        return multiplied(n_rows, record[0]), min(1.0, multiplied(n_rows, record[1]))
+
+    def _gaussian_privacy(self, n_features: int, n_rows: int) -> float | None:
+        """mu of so many records, for Gaussian noise."""
+        return None
+
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:  # noqa: D102
+        return {}
+
+    def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
+        entry, record = self._losses(self._width(n_features))
+        person = None if n_rows is None else self._person(record, n_features, n_rows)
+        word = (
+            f"no entry of a record changes by more than {shown_limit(self.sensitivity)}, which nothing checks"
+        )
+        return Guarantee(
+            unit="record",
+            entry=_finite(entry),
+            record=_finite(record),
+            n_features=n_features,
+            untouched_entries=0.0,
+            voided_by=(NO_EPSILON,) * math.isinf(entry[0]) + self._voided_by,
+            mechanism=f"{type(self).__name__} of lam {self.lam:.4g}, {self.sampler} sampler",
+            person=None if person is None else _finite(person),
+            rows_per_person=n_rows,
+            clipped=self.domain is not None,
+            conditions=() if self.domain else (word,),
+            mu=self._gaussian_privacy(n_features, n_rows or 1),
+        )
+
+
+def _finite(pair: Pair) -> Pair:
+    return pair if math.isfinite(pair[0]) else NOTHING
 
 
 class FisherGaussian(RowNoise):
@@ -202,21 +528,6 @@ class FisherGaussian(RowNoise):
         """
         return self.weights.matrix(0.5, self._width(n_features)) * math.sqrt(self.lam)
 
-    def standard_errors(self, n_features: int) -> Floats:
-        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            The errors, in the units of the columns.
-        """
-        return self._free_scales(self._width(n_features))
-
     def estimation_bound(self, n_features: int) -> float:
         """Compute the least sum of squared errors in the weights of Pi, Tr(Pi^(1/2)) / sqrt(lam).
 
@@ -232,43 +543,29 @@ class FisherGaussian(RowNoise):
         """
         return float(self.weights.powers(0.5, self._width(n_features)).sum()) / math.sqrt(self.lam)
 
-    def second_moments(self, n_features: int) -> Floats:
-        """Compute the mean square of the noise.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            The mean square of each column.
-        """
-        return self.standard_errors(n_features) ** 2
-
-    def _magnitudes(self, n_features: int) -> Floats:
-        return self.standard_errors(n_features) * math.sqrt(2 / math.pi)
+    def _states(self, n_features: int) -> list[tuple[Facts, float]]:
+        return [(FREE, scale) for scale in self._free_scales(n_features).tolist()]
 
     def _draw(self, shape: tuple[int, ...], stream: ByteStream) -> Floats:
         standard = stream.normal(math.prod(shape)).reshape(shape)
-        return self.weights.times(standard, -0.25) * math.pow(self.lam, -0.25)
+        weights = self.weights
+        if weights.independent:
+            return np.asarray(standard * weights.diagonal**-0.25 * math.pow(self.lam, -0.25))
+        return np.asarray(standard @ weights.matrix(-0.25, shape[-1]) * math.pow(self.lam, -0.25))
 
     # --- the hardened noise: every column on a dyadic grid of its own --------------------------------------
 
-    def _grids(self, n_features: int) -> list[tuple[Lattice, float]]:
-        """Grid and standard deviation of each column."""
-        changes, scales = self._extent(n_features).widths, self._free_scales(n_features)
-        known: dict[Pair, Lattice] = {}
-        for pair in zip(changes.tolist(), scales.tolist(), strict=True):
-            if pair not in known:
-                known[pair] = lattice_for(pair[0], pair[1] / pair[0], 1, 2)
-        return [(known[pair], pair[1]) for pair in zip(changes.tolist(), scales.tolist(), strict=True)]
+    def _grids(self, n_features: int) -> list[Lattice]:
+        """The grid of each column."""
+        columns = zip(
+            self._extent(n_features).widths.tolist(), self._free_scales(n_features).tolist(), strict=True
+        )
+        return [_free_grid(change, scale) for change, scale in columns]
 
     def _noise_in_steps(
         self, stream: ByteStream, n_rows: int, n_features: int
     ) -> Iterator[tuple[Lattice, Integers]]:
-        for grid, scale in self._grids(n_features):
+        for grid, scale in zip(self._grids(n_features), self._free_scales(n_features).tolist(), strict=True):
             sigma = scale / grid.step * (1 + 2.0**-50)  # the division may have rounded down
             yield grid, rounded_gaussian(stream, sigma, n_rows)
 
@@ -292,7 +589,8 @@ class FisherGaussian(RowNoise):
     def _far(self, reach: float, n_features: int) -> float:
         distance = math.pow(self.lam, 0.25) * reach
         if self.hardened:  # rounding moves the difference of two values by a step at most
-            distance += math.hypot(*(grid.step / scale for grid, scale in self._grids(n_features)))
+            columns = zip(self._grids(n_features), self._free_scales(n_features).tolist(), strict=True)
+            distance += math.hypot(*(grid.step / scale for grid, scale in columns))
         return distance
 
     def _reaches(self, n_features: int) -> tuple[float, float]:
@@ -438,7 +736,7 @@ class BoundedFisherNoise(RowNoise):
             steps = np.array([grid.step for grid in self._grids(n_features)])
             bounds = bounds + np.outer(steps, (1.0, -1.0))
         pairs = zip((bounds / scales[:, np.newaxis]).tolist(), scales.tolist(), strict=True)
-        return [(ground_state(low, high), scale) for (low, high), scale in pairs]
+        return [(noise_between(low, high), scale) for (low, high), scale in pairs]
 
     def _grids(self, n_features: int) -> list[Lattice]:
         """The grid of each column, for hardened noise."""
@@ -447,25 +745,7 @@ class BoundedFisherNoise(RowNoise):
         columns = zip(self._free_scales(n_features).tolist(), bounds, changes, strict=True)
         return [grid_for(scale, low, high, change) for scale, (low, high), change in columns]
 
-    def _per_column(self, what: Callable[[GroundState, float], float], n_features: int) -> Floats:
-        return np.array([what(state, scale) for state, scale in self._states(self._width(n_features))])
-
     # --- the noise ----------------------------------------------------------------------------------------
-
-    def standard_errors(self, n_features: int) -> Floats:
-        """Compute the least root mean square error of an unbiased estimate of an entry, per column.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            The errors, in the units of the columns.
-        """
-        return self._per_column(lambda state, s: s / math.sqrt(state.fisher_information), n_features)
 
     def fisher_information(self, n_features: int) -> Floats:
         """Compute the Fisher information of the release about a row (002 eq. 5).
@@ -496,24 +776,6 @@ class BoundedFisherNoise(RowNoise):
             The mean of each column.
         """
         return self._per_column(lambda state, s: s * state.mean, n_features)
-
-    def second_moments(self, n_features: int) -> Floats:
-        """Compute the mean square of the noise.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        ndarray of shape (n_features,)
-            The mean square of each column.
-        """
-        return self._per_column(lambda state, s: s**2 * state.second_moment, n_features)
-
-    def _magnitudes(self, n_features: int) -> Floats:
-        return self._per_column(lambda state, s: s * state.mean_magnitude, n_features)
 
     def density(self, v: ArrayLike, column: int = 0) -> Floats:
         """Density of the noise of one column.

@@ -29,7 +29,7 @@ __all__ = [
     "GroundState",
     "cell_table",
     "grid_for",
-    "ground_state",
+    "noise_between",
     "shift_delta",
     "shift_epsilon",
 ]
@@ -181,7 +181,7 @@ class GroundState:
 
 
 @lru_cache(maxsize=512)
-def ground_state(low: float, high: float) -> GroundState:
+def noise_between(low: float, high: float) -> GroundState:
     """The noise on (low, high), which may be infinite, in standard deviations of the free noise."""
     return GroundState(low, high)
 

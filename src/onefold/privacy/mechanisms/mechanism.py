@@ -24,18 +24,19 @@ from onefold.privacy.samplers import (
     lattice_for,
 )
 from onefold.privacy.terms import (
-    DELTA,
+    DELTA_OR_ZERO,
     EPSILON,
     UNITS,
     Pair,
     multiplied,
+    number,
     positive,
     root,
     round_up,
     shown_limit,
 )
 
-__all__ = ["ApproximateMechanism", "Mechanism", "draw_shape", "unpack"]
+__all__ = ["Mechanism", "Noise", "checked_values", "draw_shape"]
 
 SMALLEST_SCALE = 1e-290
 # Beyond this many noise scales, adding float64 noise would leave fewer than 12 of its binary digits.
@@ -44,7 +45,7 @@ Restore = Callable[[Floats], Any]
 EXACT_INTEGER = 2**53
 
 
-def unpack(X: Any, name: str = "X") -> tuple[Floats, Restore]:
+def checked_values(X: Any, name: str = "X") -> tuple[Floats, Restore]:
     """Return the checked numbers of ``X`` as float64, and a function that gives results the form of ``X``.
 
     Noise is drawn and added in float64. A float32 result is rounded at the very end: that is a function of
@@ -105,7 +106,6 @@ def draw_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": EPSILON,
     "unit": OneOf(UNITS),
-    "sampler": OneOf(SAMPLERS),
     "n_features": (Whole(1), None),
     "rows_per_person": (Whole(1), None),
 }
@@ -115,13 +115,100 @@ NO_DOMAIN = (
 )
 
 
-def voids(domain: Domain | None, sampler: str) -> tuple[str, ...]:
-    """Reasons why noise for a domain, drawn by a sampler, promises nothing."""
-    inferred = domain is not None and domain.inferred
-    return (INFERRED,) * inferred + (FLOAT_SAMPLER,) * (sampler == "float")
+class Noise(Frozen):
+    """Base class of all noise on numbers: what may change, how it is drawn, and what it is added to."""
+
+    def _declare(self, sensitivity: float | Domain | None, sampler: str) -> None:
+        """Take a domain, or the caller's word for the largest change."""
+        if sensitivity is None:
+            raise InvalidInputError(NO_DOMAIN)
+        check_parameter("sampler", sampler, OneOf(SAMPLERS))
+        self.sampler = sampler
+        self.domain = sensitivity if isinstance(sensitivity, Domain) else None
+        self._word = 0.0 if isinstance(sensitivity, Domain) else positive("sensitivity", sensitivity)
+
+    @property
+    def hardened(self) -> bool:
+        """Whether the noise is exact on a computer, as its guarantee needs."""
+        return self.sampler == "hardened"
+
+    @property
+    def _voided_by(self) -> tuple[str, ...]:
+        """Reasons why the noise promises nothing."""
+        inferred = self.domain is not None and self.domain.inferred
+        return (INFERRED,) * inferred + (FLOAT_SAMPLER,) * (not self.hardened)
+
+    def randomise(self, X: Any, random_state: RandomState = None) -> Any:
+        """Clip data to the declared domain, if there is one, and add independent noise to every entry.
+
+        Parameters
+        ----------
+        X : array-like or data frame
+            Finite numbers. Where the unit is no entry, a table whose rows are the records.
+        random_state : int, Generator or None, default=None
+            None takes entropy from the operating system. A seed makes the noise predictable: use it in tests
+            only.
+
+        Returns
+        -------
+        ndarray or data frame
+            The private data. Data frames keep their columns, not their index, which may name people. float32
+            stays float32 (rounded after the noise); whole numbers become float64.
+        """
+        values, restore = checked_values(X)
+        return restore(self._randomised(values, random_state))
+
+    @abstractmethod
+    def _randomised(self, values: Floats, random_state: RandomState) -> Floats:
+        """Values of the domain with noise."""
+
+    def guarantee(
+        self, n_features: int, n_samples: int | None = None, rows_per_person: int | None = None
+    ) -> Guarantee:
+        """State what a release with noise from the operating system promises.
+
+        Parameters
+        ----------
+        n_features : int
+            Entries of a row.
+        n_samples : int or None, default=None
+            Number of rows, for the expected number of entries released without noise.
+        rows_per_person : int or None, default=None
+            Largest number of records of a person; None takes what the noise was made for, if anything.
+
+        Returns
+        -------
+        Guarantee
+            The promise.
+        """
+        check_parameter("n_features", n_features, Whole(1))
+        check_parameter("n_samples", n_samples, (Whole(0), None))
+        check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
+        return self._promise(n_features, n_samples, rows_per_person)
+
+    @abstractmethod
+    def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
+        """The promise, of parameters that were checked."""
+
+    @abstractmethod
+    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
+        """Return what an :class:`Event` can say beyond (epsilon, delta).
+
+        Parameters
+        ----------
+        unit : {"entry", "record", "person"}
+            What changes between neighbouring datasets.
+        n_features : int
+            Entries of a row.
+
+        Returns
+        -------
+        dict
+            Fields of the event: the family of the noise and its size, or nothing.
+        """
 
 
-class Mechanism(Frozen):
+class Mechanism(Noise):
     """Base class of independent noise added to every entry of a matrix.
 
     A subclass defines how much noise a sensitivity of one needs (``_ratio``), how the noise is drawn, and
@@ -163,33 +250,30 @@ class Mechanism(Frozen):
 
     norm: ClassVar[int]  # the sensitivity of a record is measured in this norm
     _moments: Pair  # mean absolute and mean squared noise of scale one, where it is not zero by design
+    _deltas: ClassVar[Number] = DELTA_OR_ZERO
 
     def __init__(
         self,
         epsilon: float,
-        delta: float,
-        sensitivity: float | Domain | None,
-        unit: str,
-        sampler: str,
-        n_features: int | None,
-        rows_per_person: int | None,
+        delta: float = 1e-5,
+        sensitivity: float | Domain | None = None,
+        *,
+        unit: str = "entry",
+        sampler: str = "hardened",
+        n_features: int | None = None,
+        rows_per_person: int | None = None,
     ) -> None:
         self.epsilon, self.unit, self.rows_per_person = epsilon, unit, rows_per_person
-        self.sampler, self.n_features = sampler, n_features
+        self.n_features = n_features
         check_parameters(self, CONSTRAINTS)
-        self.epsilon, self.delta = float(epsilon), float(delta)
-        if sensitivity is None:
-            raise InvalidInputError(NO_DOMAIN)
+        self.epsilon, self.delta = float(epsilon), number("delta", delta, self._deltas)
+        self._declare(sensitivity, sampler)
         if unit == "person" and rows_per_person is None:
             raise InvalidInputError("unit='person' needs rows_per_person: the most records a person has")
-        self.domain = sensitivity if isinstance(sensitivity, Domain) else None
-        if self.domain is None:
-            self._word = positive("sensitivity", sensitivity)
-        elif unit == "entry" and isinstance(self.domain, Ball):
+        if unit == "entry" and isinstance(self.domain, Ball):
             raise InvalidInputError("a Ball shortens whole rows: use unit='record', or a Box")
-        elif n_features is not None:
-            self.domain = self.domain.for_features(n_features)
         if self.domain is not None:
+            self.domain = self.domain if n_features is None else self.domain.for_features(n_features)
             self.n_features = self.domain.n_features
         self._check_scale()
 
@@ -236,11 +320,6 @@ class Mechanism(Frozen):
         """Entries that one cell of a table moves."""
         return 1 if self.domain is None else self.domain.cell_entries
 
-    @property
-    def hardened(self) -> bool:
-        """Whether the noise is exact on a computer, as its guarantee needs."""
-        return self.sampler == "hardened"
-
     def for_features(self, n_features: int) -> Self:
         """Return the same noise for records of so many entries.
 
@@ -261,21 +340,15 @@ class Mechanism(Frozen):
             raise InvalidInputError(
                 f"the noise was calibrated for {self.n_features} features, the data have {n_features}"
             )
-        if n_features not in self._resolved:
-            self._resolved[n_features] = type(self)(
-                self.epsilon,
-                delta=self.delta,
-                sensitivity=self.domain or self._word,
-                unit=self.unit,
-                sampler=self.sampler,
-                n_features=n_features,
-                rows_per_person=self.rows_per_person,
-            )
-        return self._resolved[n_features]
-
-    @cached_property
-    def _resolved(self) -> "dict[int, Self]":
-        return {}
+        return type(self)(
+            self.epsilon,
+            delta=self.delta,
+            sensitivity=self.domain or self._word,
+            unit=self.unit,
+            sampler=self.sampler,
+            n_features=n_features,
+            rows_per_person=self.rows_per_person,
+        )
 
     def __repr__(self) -> str:
         source = f"{self._word:g}" if self.domain is None else repr(self.domain)
@@ -402,26 +475,6 @@ class Mechanism(Frozen):
 
     # --- the data -----------------------------------------------------------------------------------------
 
-    def randomise(self, X: Any, random_state: RandomState = None) -> Any:
-        """Clip data to the declared domain, if there is one, and add independent noise to every entry.
-
-        Parameters
-        ----------
-        X : array-like or data frame
-            Finite numbers. For ``unit="record"`` a table whose rows are the records.
-        random_state : int, Generator or None, default=None
-            None takes entropy from the operating system. A seed makes the noise predictable: use it in tests
-            only.
-
-        Returns
-        -------
-        ndarray or data frame
-            The private data. Data frames keep their columns, not their index, which may name people. float32
-            stays float32 (rounded after the noise); whole numbers become float64.
-        """
-        values, restore = unpack(X)
-        return restore(self._randomised(values, random_state))
-
     def randomise_pair(self, X: Any, Y: Any, random_state: RandomState = None) -> tuple[Any, Any]:
         """Add noise to both members of a dataset (X, Y), where neighbours differ in one entry of either.
 
@@ -449,8 +502,8 @@ class Mechanism(Frozen):
         ----------
         Document 003, Definition 1.
         """
-        left, restore_left = unpack(X, "X")
-        right, restore_right = unpack(Y, "Y")
+        left, restore_left = checked_values(X, "X")
+        right, restore_right = checked_values(Y, "Y")
         if left.ndim != 2 or right.ndim not in (1, 2) or len(left) != len(right):
             raise InvalidInputError("X must be a 2D table, and Y must have as many rows")
         both = np.hstack([left, right if right.ndim == 2 else right[:, np.newaxis]])
@@ -479,33 +532,11 @@ class Mechanism(Frozen):
 
     # --- the promise --------------------------------------------------------------------------------------
 
-    def guarantee(
-        self, n_features: int, n_samples: int | None = None, rows_per_person: int | None = None
-    ) -> Guarantee:
-        """State what a release with noise from the operating system promises.
-
-        Parameters
-        ----------
-        n_features : int
-            Entries of a row.
-        n_samples : int or None, default=None
-            Number of rows, for the expected number of entries released without noise.
-        rows_per_person : int or None, default=None
-            Largest number of records of a person; None takes what the noise was made for, if anything.
-
-        Returns
-        -------
-        Guarantee
-            The promise.
-        """
-        check_parameter("n_features", n_features, Whole(1))
-        check_parameter("n_samples", n_samples, (Whole(0), None))
-        check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
-        return self.for_features(n_features)._promise(
-            n_features, n_samples, rows_per_person or self.rows_per_person
-        )
-
     def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
+        noise = self.for_features(n_features)
+        if noise is not self:
+            return noise._promise(n_features, n_samples, n_rows)
+        n_rows = n_rows or self.rows_per_person
         widest = factor = self._record_factor(n_features)
         person = None
         if n_rows is not None:
@@ -524,7 +555,7 @@ class Mechanism(Frozen):
             record=record,
             n_features=n_features,
             untouched_entries=untouched,
-            voided_by=voids(self.domain, self.sampler),
+            voided_by=self._voided_by,
             mechanism=self._description(),
             sensitivity=self.sensitivity if self.domain is not None or self.unit == "entry" else None,
             person=person,
@@ -587,41 +618,3 @@ class Mechanism(Frozen):
         if not self.hardened:
             return round_up(Fraction(change) / Fraction(self._change))
         return round_up(self._lattice.apart(change, n_entries, self.norm) / self._lattice.steps)
-
-    @abstractmethod
-    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Return what an :class:`Event` can say beyond (epsilon, delta).
-
-        Parameters
-        ----------
-        unit : {"entry", "record", "person"}
-            What changes between neighbouring datasets.
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        dict
-            Fields of the event: the family of the noise and its size, or nothing.
-        """
-
-
-class ApproximateMechanism(Mechanism):
-    """A noise whose guarantee has a delta above zero."""
-
-    _deltas: ClassVar[Number] = DELTA
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float = 1e-5,
-        sensitivity: float | Domain | None = None,
-        *,
-        unit: str = "entry",
-        sampler: str = "hardened",
-        n_features: int | None = None,
-        rows_per_person: int | None = None,
-    ) -> None:
-        check_parameter("delta", delta, self._deltas)
-        # By name, since the next class in line may be one without delta (OptimalNoise is also Laplace).
-        Mechanism.__init__(self, epsilon, delta, sensitivity, unit, sampler, n_features, rows_per_person)
