@@ -183,13 +183,11 @@ def test_bytes_are_those_of_the_file(small, compact, tmp_path: Path):
     assert io.to_bytes(small, compact=compact) == (tmp_path / "model").read_bytes()
 
 
-def test_what_is_no_model_is_saved_and_loaded_by_the_same_two_functions(tmp_path: Path):
+def test_moments_are_saved_and_loaded_by_the_same_two_functions(tmp_path: Path):
     moments = PrivateMoments(8.0, 1e-3, classes=[0, 1], random_state=0).fit(X[:100, :2], y[:100] % 2)
     io.save(moments, tmp_path / "moments")
     assert type(io.load(tmp_path / "moments")) is PrivateMoments
     np.testing.assert_array_equal(io.load(tmp_path / "moments").sums_, moments.sums_)
-    with pytest.raises(InvalidInputError, match="extras"):
-        io.save(moments, tmp_path / "moments", {"rows": X})
 
 
 # --- how large files are ----------------------------------------------------------------------------------

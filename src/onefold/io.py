@@ -38,12 +38,12 @@ __all__ = [
 
 OURS = {
     kind.__name__: kind
-    for kind in (*(getattr(models, name) for name in models.__all__), TableHead, Guarantee, Schema)
+    for kind in (*map(vars(models).get, models.__all__), TableHead, PrivateMoments, Guarantee, Schema)
     if isinstance(kind, type) and (issubclass(kind, Stored) or kind in (Guarantee, Schema))
 }
 CLASSES.update(OURS)
 # Things that are no models save and load themselves: their class by the kind of their file.
-_OTHERS: dict[str, type] = {"private moments": PrivateMoments}
+_OTHERS: dict[str, type] = {}
 # Where kinds are registered by rooms above this one, which are imported when such a file comes.
 HOMES = {
     "private source": "onefold.transfer",
@@ -80,8 +80,8 @@ def register(kind: str, cls: type) -> None:
     Examples
     --------
     >>> from onefold import io
-    >>> from onefold.privacy import PrivateMoments
-    >>> io.register("private moments", PrivateMoments)
+    >>> from onefold.models import KAHM
+    >>> io.register("KAHM", KAHM)
     """
     if not issubclass(cls, Stored):
         _OTHERS[kind] = cls

@@ -580,7 +580,7 @@ def mechanism_release(
     noise = _calibrated(kind, unit, epsilon)
     claim = getattr(noise.guarantee(N_COLUMNS, rows_per_person=2), unit)
     sized = noise.for_features(N_COLUMNS) if unit != "entry" else noise
-    family = "laplace" if issubclass(kind, Laplace) else "gaussian"
+    family = "laplace" if issubclass(kind, OptimalNoise) else "gaussian"
     step = sized._lattice.step
 
     def blocks(n: int) -> tuple[Block, ...]:
@@ -701,7 +701,7 @@ def ball_release() -> BlockRelease:
 def fisher_release(release: str, unit: str) -> BlockRelease:
     noise = FisherGaussian.from_epsilon(1.0, N_COLUMNS, WEIGHTS, delta=DELTA, sensitivity=Box(LOW, HIGH))
     scales = (noise.lam * WEIGHTS) ** -0.25
-    steps = [grid.step for grid, _ in noise._grids(N_COLUMNS)]
+    steps = [grid.step for grid in noise._grids(N_COLUMNS)]
 
     def blocks(n: int) -> tuple[Block, ...]:
         pairs = zip(scales, steps, strict=True)

@@ -14,11 +14,11 @@ from attacks.release_targets import all_targets
 from onefold.audit.battery import attack
 from onefold.fabrication import TableSynthesizer, counts, synthesizer
 from onefold.fabrication.fabricator import Fabricator
-from onefold.privacy import Box, Laplace, samplers
+from onefold.privacy import Box, OptimalNoise, samplers
 from onefold.privacy.domains import Ball
 from onefold.privacy.mechanisms import entries, fisher, labels, mechanism
-from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.fisher import Weights
+from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.moments import _release as moments
 
 FEW, FEWER = 2000, 300  # releases; fewer of what takes long and is seen at once
@@ -52,7 +52,7 @@ def half_the_laplace_scale(patch: Patch) -> None:
             2 * Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share)
         )
 
-    patch.setattr(Laplace, "_table", property(table))
+    patch.setattr(OptimalNoise, "_table", property(table))
 
 
 def diagonal_of_a_box_short_by_root_two(patch: Patch) -> None:
@@ -61,16 +61,18 @@ def diagonal_of_a_box_short_by_root_two(patch: Patch) -> None:
 
 
 def one_noise_row_for_all_rows(patch: Patch) -> None:
-    original = Laplace._draw_steps
+    original = OptimalNoise._draw_steps
     patch.setattr(
-        Laplace, "_draw_steps", lambda self, size, stream: np.resize(original(self, 3, stream), size)
+        OptimalNoise, "_draw_steps", lambda self, size, stream: np.resize(original(self, 3, stream), size)
     )
 
 
 def one_noise_per_row_for_all_columns(patch: Patch) -> None:
-    original = Laplace._draw_steps
+    original = OptimalNoise._draw_steps
     patch.setattr(
-        Laplace, "_draw_steps", lambda self, size, stream: np.repeat(original(self, size // 3, stream), 3)
+        OptimalNoise,
+        "_draw_steps",
+        lambda self, size, stream: np.repeat(original(self, size // 3, stream), 3),
     )
 
 

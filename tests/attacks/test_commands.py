@@ -25,8 +25,8 @@ from onefold.fabrication import synthesizer
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.keeping import read_profile
 from onefold.privacy import RandomisedLabels, ledger, samplers
-from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.mechanisms.fisher import RowNoise
+from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.moments._release import Noise
 from onefold.tables import Field, Schema
 

@@ -23,7 +23,7 @@ from onefold.federated.secret.contract import SumContract
 from onefold.privacy import Ball, Box, domains, samplers
 from onefold.privacy.contract import EncodedBox
 from onefold.privacy.mechanisms import entries, fisher, labels, mechanism
-from onefold.privacy.mechanisms.entries import Laplace
+from onefold.privacy.mechanisms.entries import OptimalNoise
 from onefold.privacy.moments import _estimator, _release
 
 Patch = pytest.MonkeyPatch
@@ -251,32 +251,34 @@ def _smaller_steps(original: Any) -> Any:
 
 @seen_in("Laplace, entry", "OptimalNoise, person")
 def noise_without_a_sign(patch: Patch) -> None:
-    original = Laplace._draw_steps
-    patch.setattr(Laplace, "_draw_steps", lambda self, size, stream: np.abs(original(self, size, stream)))
+    original = OptimalNoise._draw_steps
+    patch.setattr(
+        OptimalNoise, "_draw_steps", lambda self, size, stream: np.abs(original(self, size, stream))
+    )
 
 
 @seen_in("rows, many")
 def half_the_noise_after_the_first_3000_rows(patch: Patch) -> None:
-    original = Laplace._draw_steps
+    original = OptimalNoise._draw_steps
 
     def drawn(self: Any, size: int, stream: Any) -> Any:
         made = original(self, size, stream)
         made[3000 * 5 :] //= 2
         return made
 
-    patch.setattr(Laplace, "_draw_steps", drawn)
+    patch.setattr(OptimalNoise, "_draw_steps", drawn)
 
 
 @seen_in("encoded rows")
 def noise_of_one_column_for_all(patch: Patch) -> None:
-    original = Laplace._noisy
+    original = OptimalNoise._noisy
 
     def noisy(self: Any, values: Any, random_state: Any) -> Any:
         made = original(self, values, random_state)
         clipped = self.domain.clip(values)
         return clipped + (made - clipped)[:, :1]
 
-    patch.setattr(Laplace, "_noisy", noisy)
+    patch.setattr(OptimalNoise, "_noisy", noisy)
 
 
 @seen_in("labels", "labels of fabricated rows", fast=True)

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from onefold import io
-from onefold._base.records import pack
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.fabrication import MomentClassifier
 from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, release_moments, simulate
@@ -18,7 +17,7 @@ from onefold.federated.messages import ModelParcel, Query, from_bytes
 from onefold.models import AutoencoderClassifier, FoldingClassifier
 from onefold.privacy import Box, OptimalNoise, PrivateMoments, RandomisedLabels, domain_of
 from onefold.tables import Field, Schema
-from reference.moment_files import parts_of_moments
+from reference.moment_files import changed_moments
 
 AGE = Field("age", "integer", low=0, high=100)
 PULSE = Field("pulse", low=40, high=200, missing="indicator")
@@ -279,8 +278,8 @@ def test_moments_by_another_schema_are_refused_by_the_first_difference() -> None
     "fields", [{}, [["a"]], [["a\n", "0"]], [["a" * 201, "0"]], [[3, "0"]], "ab", [["a", "0"]] * 100_001]
 )
 def test_release_with_malformed_fields_is_refused(fields: object) -> None:
-    about, arrays = parts_of_moments(release_moments(table(), None, AGREED, schema=SCHEMA))
-    content = pack("private moments", 1, {**about, "schema_fields": fields}, arrays)
+    honest = release_moments(table(), None, AGREED, schema=SCHEMA)
+    content = changed_moments(honest, {"schema_fields": fields})
     with pytest.raises(FileFormatError):
         MomentFederation().add("north", content)
 

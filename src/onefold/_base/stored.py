@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import core_schema
 
 from onefold._base.arrays import ARRAY_KEY, AnyArray, ArrayField, Arrays
-from onefold._base.records import CONFIG, Record, checked, first_fault, named_content, unpack
+from onefold._base.records import CONFIG, Record, checked, first_fault, unpack
 from onefold._base.validation import check_parameters
 from onefold.exceptions import FileFormatError, InvalidInputError
 
@@ -48,20 +48,6 @@ class Either:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
         return handler.generate_schema(Union[(*self.kinds, None)])
-
-
-class Packed:
-    """A field of an object that makes its own bytes, which lie in the file as they are."""
-
-    def __init__(self, kind: Any) -> None:
-        self.kind = kind
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return core_schema.with_info_plain_validator_function(self._checked)
-
-    def _checked(self, value: Any, info: Any) -> Any:
-        content = named_content(value, info)
-        return self.kind.from_bytes(content) if isinstance(content, bytes) else content
 
 
 class Stored(Record):

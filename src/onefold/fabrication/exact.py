@@ -7,7 +7,7 @@ sites, on who joins first, or on who has left.
 import hashlib
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from onefold._base.arrays import Array, Index, Labels
 from onefold._base.fixed_point import DIGITS, MOST_ROWS
 from onefold._base.parallel import one_blas_thread
 from onefold._base.records import Record, record
-from onefold._base.stored import Packed
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.maps import PairMap, RowMap
 from onefold.models.ridge import Statistic
@@ -111,7 +110,7 @@ class MomentFolds(Record, kind="moments in folds"):
         The moments of each fold; None for one without rows.
     """
 
-    parts: tuple[Annotated[PrivateMoments, Packed(PrivateMoments)] | None, ...]
+    parts: tuple[PrivateMoments | None, ...]
 
     def __post_init__(self) -> None:
         """Refuse what are no folds, as in a foreign message."""

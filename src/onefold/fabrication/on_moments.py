@@ -2,7 +2,7 @@
 
 import copy
 from dataclasses import KW_ONLY, dataclass, fields
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array, Floats, Labels
-from onefold._base.stored import Packed, Stored
+from onefold._base.stored import Stored
 from onefold._base.validation import check_rows
 from onefold.encoders import condition, description
 from onefold.exceptions import InvalidInputError
@@ -180,7 +180,7 @@ class OnMoments(Stored, BaseEstimator):
 
     def _kept(self) -> dict[str, Any]:
         """Types of what is kept: the release with its guarantee."""
-        return {"moments_": Annotated[Any, Packed(PrivateMoments)]}
+        return {"moments_": PrivateMoments}
 
     def _kept_values(self, compact: bool) -> dict[str, Any]:
         check_is_fitted(self)

@@ -18,8 +18,8 @@ from onefold.privacy import BoundedFisherNoise, FisherGaussian, Guarantee, charg
 from onefold.privacy.domains import Domain
 from onefold.privacy.guarantee import FLOAT_SAMPLER
 from onefold.privacy.ledger import AnyLedger
-from onefold.privacy.mechanisms.mechanism import checked_values
 from onefold.privacy.mechanisms.fisher import RowNoise
+from onefold.privacy.mechanisms.mechanism import checked_values
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
 from onefold.privacy.terms import positive

@@ -6,13 +6,12 @@ raw row, so that anything computed from it is post-processing.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from onefold._base.arrays import Array, Floats, Labels, sizes_of
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.stored import Packed
 from onefold.exceptions import InvalidInputError
 from onefold.models import AutoencoderClassifier
 from onefold.privacy import PrivateMoments
@@ -107,7 +106,7 @@ class RowDescription:
 class MomentDescription:
     """One Gaussian per class, with the repaired moments of a release for whole records."""
 
-    moments: Annotated[PrivateMoments, Packed(PrivateMoments)]
+    moments: PrivateMoments
 
     @property
     def classes(self) -> Labels:

@@ -19,8 +19,14 @@ from onefold.privacy import Ledger, PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.moments import MomentRounds
 from onefold.privacy.moments._budget import Budget
-from onefold.privacy.moments._release import SENSITIVITIES, divided
-from onefold.privacy.moments._whitening import FLOOR, given_whitening, whitened, whitening_of
+from onefold.privacy.moments._release import (
+    FLOOR,
+    SENSITIVITIES,
+    divided,
+    given_whitening,
+    whitened,
+    whitening_of,
+)
 from reference.clouds import cloud
 from reference.moment_files import changed_moments
 

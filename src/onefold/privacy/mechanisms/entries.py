@@ -25,131 +25,7 @@ from onefold.privacy.terms import DELTA, Pair, multiplied
 __all__ = ["AnalyticGaussian", "Gaussian", "Laplace", "OptimalNoise"]
 
 
-class Laplace(Mechanism):
-    r"""Laplace noise, whose guarantee has no delta.
-
-    Its density is :math:`\frac{1}{2s} e^{-|v|/s}` with :math:`s = d / \epsilon` for a sensitivity d.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss per unit.
-    delta : float, default=0.0
-        Always 0; accepted so that one mechanism can take the place of another.
-    sensitivity : float, Box, Ball or None, default=None
-        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
-        checks, the largest change of one entry (``unit="entry"``) or the largest sum of absolute changes of a
-        record.
-    unit : {"entry", "record", "person"}, default="entry"
-        What changes between neighbouring datasets.
-    sampler : {"hardened", "float"}, default="hardened"
-        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
-        numbers: its guarantee is void.
-    n_features : int or None, default=None
-        Entries of a record; None takes it from the domain, or from the data when they come.
-    rows_per_person : int or None, default=None
-        Largest number of records of a person, which ``unit="person"`` needs.
-
-    See Also
-    --------
-    OptimalNoise : Smaller on average, with a delta.
-    AnalyticGaussian : Better for records of many entries.
-
-    Notes
-    -----
-    *Guarantees.*
-
-    * (epsilon, 0) for the unit. Per-entry noise on p features is (p epsilon, 0) per record.
-    * The float sampler has none: in exact arithmetic it would, on a computer it has not.
-    * Labels, class sizes and the number of rows are not covered.
-
-    References
-    ----------
-    Document 003, Result 3 and eq. 2.81.
-
-    Examples
-    --------
-    >>> from onefold.privacy import Laplace
-    >>> noise = Laplace(0.5, sensitivity=1.0)
-    >>> round(noise.scale, 4), noise.guarantee(n_features=10).record
-    (2.0, (5.0, 0.0))
-    """
-
-    norm = 1
-    _moments = (1.0, 2.0)  # 003 eq. 2.81 and, with the atom, 2.85
-
-    def __init__(
-        self,
-        epsilon: float,
-        delta: float = 0.0,
-        sensitivity: float | Domain | None = None,
-        *,
-        unit: str = "entry",
-        sampler: str = "hardened",
-        n_features: int | None = None,
-        rows_per_person: int | None = None,
-    ) -> None:
-        if delta != 0:
-            raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
-        super().__init__(
-            epsilon,
-            0.0,
-            sensitivity,
-            unit=unit,
-            sampler=sampler,
-            n_features=n_features,
-            rows_per_person=rows_per_person,
-        )
-
-    @property
-    def _ratio(self) -> float:
-        return 1 / self.epsilon
-
-    def _draw(self, size: int, stream: ByteStream) -> Floats:
-        return self.scale * stream.laplace(size)
-
-    @property
-    def _table(self) -> LaplaceTable:
-        """Exactly epsilon over the number of steps between rounded neighbours, as a fraction."""
-        return laplace_table(Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share))
-
-    def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
-        return discrete_laplace(stream, self._table, size)
-
-    def _loss(self, factor: float, n_entries: int) -> Pair:
-        return multiplied(self.epsilon, factor), 0.0
-
-    def _density(self, z: Floats) -> Floats:
-        return np.exp(-np.abs(z)) / 2
-
-    def _cdf(self, z: Floats) -> Floats:
-        tail = np.exp(-np.abs(z)) / 2
-        return np.where(z < 0, tail, 1 - tail)
-
-    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Return what an :class:`Event` can say: one Laplace variable per entry that may change.
-
-        Parameters
-        ----------
-        unit : {"entry", "record", "person"}
-            What changes between neighbouring datasets.
-        n_features : int
-            Entries of a row.
-
-        Returns
-        -------
-        dict
-            Family, noise multiplier and coordinates; nothing where no single multiplier describes the change.
-        """
-        if self.unit != "entry" or unit == "person" or self._cell_entries > 1:
-            return {}  # how a change spreads over entries is not known
-        coordinates = 1 if unit == "entry" else math.ceil(self._record_factor(n_features))
-        if unit == "record" and coordinates != n_features:
-            return {}  # features of unequal width: no single multiplier describes them
-        return {"family": "laplace", "noise_multiplier": 1 / self.epsilon, "coordinates": coordinates}
-
-
-class OptimalNoise(Laplace):
+class OptimalNoise(Mechanism):
     r"""Laplace noise that is zero with probability delta.
 
     Where it is not zero its scale is :math:`d / \epsilon` for a sensitivity d. "Optimal" means the smallest
@@ -209,7 +85,8 @@ class OptimalNoise(Laplace):
     4.0
     """
 
-    __init__ = Mechanism.__init__  # with a delta
+    norm = 1
+    _moments = (1.0, 2.0)  # 003 eq. 2.81 and, with the atom, 2.85
 
     @property
     def untouched_share(self) -> float:
@@ -219,8 +96,22 @@ class OptimalNoise(Laplace):
         share = -math.expm1(math.log1p(-self.delta) / self._unit_entries())
         return share * (1 - 2.0**-50)  # rounded down, so that the row stays within delta
 
+    @property
+    def _ratio(self) -> float:
+        return 1 / self.epsilon
+
     def _draw(self, size: int, stream: ByteStream) -> Floats:
-        return np.where(stream.uniform(size) < self.untouched_share, 0.0, super()._draw(size, stream))
+        if self.delta == 0:
+            return self.scale * stream.laplace(size)
+        return np.where(stream.uniform(size) < self.untouched_share, 0.0, self.scale * stream.laplace(size))
+
+    @property
+    def _table(self) -> LaplaceTable:
+        """Exactly epsilon over the number of steps between rounded neighbours, as a fraction."""
+        return laplace_table(Fraction(self.epsilon) / self._lattice.steps, Fraction(self.untouched_share))
+
+    def _draw_steps(self, size: int, stream: ByteStream) -> Integers:
+        return discrete_laplace(stream, self._table, size)
 
     def _loss(self, factor: float, n_entries: int) -> Pair:
         told = self.delta if n_entries == self._unit_entries() else self._any_atom(n_entries)
@@ -232,8 +123,15 @@ class OptimalNoise(Laplace):
             return self.untouched_share
         return min(1.0, -math.expm1(n_entries * math.log1p(-self.untouched_share)) * (1 + 2.0**-50))
 
+    def _density(self, z: Floats) -> Floats:
+        return np.exp(-np.abs(z)) / 2
+
+    def _cdf(self, z: Floats) -> Floats:
+        tail = np.exp(-np.abs(z)) / 2
+        return np.where(z < 0, tail, 1 - tail)
+
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Return what an :class:`Event` can say: as for Laplace noise, with an atom on every coordinate.
+        """Return what an :class:`Event` can say: a Laplace variable, and an atom, per entry that may change.
 
         Parameters
         ----------
@@ -245,10 +143,94 @@ class OptimalNoise(Laplace):
         Returns
         -------
         dict
-            Family, noise multiplier, coordinates and atom; or nothing.
+            Family, noise multiplier, coordinates and atom; nothing where no single multiplier describes
+            the change.
         """
-        parts = super().accounting(unit, n_features)
-        return {**parts, "atom": self.untouched_share} if parts else {}
+        if self.unit != "entry" or unit == "person" or self._cell_entries > 1:
+            return {}  # how a change spreads over entries is not known
+        coordinates = 1 if unit == "entry" else math.ceil(self._record_factor(n_features))
+        if unit == "record" and coordinates != n_features:
+            return {}  # features of unequal width: no single multiplier describes them
+        return {
+            "family": "laplace",
+            "noise_multiplier": 1 / self.epsilon,
+            "coordinates": coordinates,
+            "atom": self.untouched_share,
+        }
+
+
+class Laplace(OptimalNoise):
+    r"""Laplace noise, whose guarantee has no delta.
+
+    Its density is :math:`\frac{1}{2s} e^{-|v|/s}` with :math:`s = d / \epsilon` for a sensitivity d.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss per unit.
+    delta : float, default=0.0
+        Always 0; accepted so that one mechanism can take the place of another.
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped; or, as the caller's word that nothing
+        checks, the largest change of one entry (``unit="entry"``) or the largest sum of absolute changes of a
+        record.
+    unit : {"entry", "record", "person"}, default="entry"
+        What changes between neighbouring datasets.
+    sampler : {"hardened", "float"}, default="hardened"
+        "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
+        numbers: its guarantee is void.
+    n_features : int or None, default=None
+        Entries of a record; None takes it from the domain, or from the data when they come.
+    rows_per_person : int or None, default=None
+        Largest number of records of a person, which ``unit="person"`` needs.
+
+    See Also
+    --------
+    OptimalNoise : Smaller on average, with a delta.
+    AnalyticGaussian : Better for records of many entries.
+
+    Notes
+    -----
+    *Guarantees.*
+
+    * (epsilon, 0) for the unit. Per-entry noise on p features is (p epsilon, 0) per record.
+    * The float sampler has none: in exact arithmetic it would, on a computer it has not.
+    * Labels, class sizes and the number of rows are not covered.
+
+    References
+    ----------
+    Document 003, Result 3 and eq. 2.81.
+
+    Examples
+    --------
+    >>> from onefold.privacy import Laplace
+    >>> noise = Laplace(0.5, sensitivity=1.0)
+    >>> round(noise.scale, 4), noise.guarantee(n_features=10).record
+    (2.0, (5.0, 0.0))
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float = 0.0,
+        sensitivity: float | Domain | None = None,
+        *,
+        unit: str = "entry",
+        sampler: str = "hardened",
+        n_features: int | None = None,
+        rows_per_person: int | None = None,
+    ) -> None:
+        if delta != 0:
+            raise InvalidInputError("Laplace noise has delta 0: write sensitivity=..., or use OptimalNoise")
+        super().__init__(
+            epsilon,
+            0.0,
+            sensitivity,
+            unit=unit,
+            sampler=sampler,
+            n_features=n_features,
+            rows_per_person=rows_per_person,
+        )
 
 
 class AnalyticGaussian(Mechanism):

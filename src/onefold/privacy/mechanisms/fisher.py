@@ -209,7 +209,7 @@ class RowNoise(Noise):
     # --- the noise ----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _states(self, n_features: int) -> Sequence[tuple[Facts, float]]:
+    def _states(self, n_features: int) -> Sequence[tuple[Any, float]]:
         """The noise of each column in its own units, and that unit."""
 
     def _per_column(self, what: Callable[[Any, float], float], n_features: int) -> Floats:

@@ -2,11 +2,10 @@
 
 import copy
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +14,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import AnyArray, Floats, Index, Integers, Labels
-from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS, exact_gram, shortened, unit_rows
-from onefold._base.validation import Number, check_parameter, check_rows
+from onefold._base.stored import CLASSES, NamedClass, Stored
+from onefold._base.validation import Number, check_parameter, check_parameters, check_rows
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.contract import encoding_of
 from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
-from onefold.privacy.moments import _adding
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._denoise import (
@@ -31,14 +29,19 @@ from onefold.privacy.moments._denoise import (
     noise_is_moderate,
     plain_discriminant,
 )
-from onefold.privacy.moments._release import Noise
-from onefold.privacy.moments._whitening import given_whitening, whitened, whitening_of
+from onefold.privacy.moments._release import Noise, given_whitening, plain_labels, whitened, whitening_of
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState
 from onefold.tables import Schema
+from onefold.tables.schema import differing
+
+RELEASED = ("counts_", "sums_", "second_moments_")
+LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
+POOLED = ("second_moments_", "second_noise_")  # one for all classes where second moments are pooled
+NO_STEPS = "numbers of the float sampler are no whole steps: use the hardened one"
 
 
-class PrivateMoments(BaseEstimator):
+class PrivateMoments(Stored, BaseEstimator):
     r"""Private counts, sums and second moments of the records of each class, in one release.
 
     Rows are divided by ``radius`` and clipped to the unit ball; with a centre they are moved by it and scaled
@@ -155,6 +158,7 @@ class PrivateMoments(BaseEstimator):
     ((2,), (1.0, 1e-05))
     """
 
+    kind = "private moments"
     counts_: Floats
     sums_: Floats
     second_moments_: Floats
@@ -167,7 +171,6 @@ class PrivateMoments(BaseEstimator):
     guarantee_: Guarantee
     encoding_: str
     schema_fields_: tuple[tuple[str, str], ...] = ()
-    n_features_in_: int
 
     def __init__(
         self,
@@ -377,7 +380,28 @@ class PrivateMoments(BaseEstimator):
             If schema, features, radius, centre, whitening, encoder, kind of labels or neighbouring relation
             differ.
         """
-        _adding.check_comparable(self, other)
+        check_is_fitted(self)
+        check_is_fitted(other)
+        where = differing(self.schema_fields_, other.schema_fields_)
+        if self.schema_fields_ and other.schema_fields_ and where:  # radius and features follow from it
+            raise InvalidInputError(f"moments by different schemas cannot be added: {where}")
+        if self.centre_.shape != other.centre_.shape or self.radius != other.radius:
+            raise InvalidInputError("moments of different features or radii cannot be added")
+        if not np.array_equal(self.centre_, other.centre_):
+            raise InvalidInputError("moments about different centres cannot be added: use the same centre")
+        if not _same_matrix(self.whitening_, other.whitening_):
+            raise InvalidInputError("moments of differently whitened records cannot be added: use one matrix")
+        if self.is_pooled != other.is_pooled:
+            raise InvalidInputError(
+                "a pooled moment and moments of each class cannot be added: agree on second_moments"
+            )
+        if self.encoding_ != other.encoding_:
+            raise InvalidInputError(
+                "moments of differently encoded records cannot be added: give all sites the same encoder"
+            )
+        if _label_kind(self.classes_) != _label_kind(other.classes_):
+            raise InvalidInputError("the class labels are numbers at one site, text at another: use one kind")
+        self.guarantee_.among_owners(other.guarantee_)  # refuses different relations
 
     @classmethod
     def total(cls, releases: Sequence["PrivateMoments"]) -> "PrivateMoments":
@@ -393,7 +417,42 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             Moments of all sites' records together.
         """
-        return _adding.total(cls, releases)
+        if not releases:
+            raise InvalidInputError("there are no releases to add up")
+        first = releases[0]
+        check_is_fitted(first)
+        for other in releases[1:]:
+            first.check_comparable(other)
+        epsilons = [release.epsilon for release in releases]
+        found = cls(
+            None if None in epsilons else max(epsilon or 0.0 for epsilon in epsilons),
+            max(release.delta for release in releases),
+            centre=first.centre,
+            radius=first.radius,
+            neighbours=first.neighbours,
+            second_moments="pooled" if first.is_pooled else "class",
+            whitening=first.whitening,
+        )
+        labels = [plain_labels(release.classes_) for release in releases]
+        found.classes_ = np.unique(np.concatenate(labels))
+        places = [np.searchsorted(found.classes_, own) for own in labels]
+        for name in (*RELEASED, *LEVELS):
+            power = 2 if name in LEVELS else 1  # variances add up
+            one_for_all = first.is_pooled and name in POOLED
+            summed = np.zeros((1 if one_for_all else len(found.classes_), *getattr(first, name).shape[1:]))
+            with np.errstate(over="ignore"):
+                for release, place in zip(releases, places, strict=True):
+                    summed[... if one_for_all else place] += getattr(release, name) ** power
+            if not np.isfinite(summed).all():
+                raise InvalidInputError("the sum of these releases is beyond the largest number")
+            if name == "counts_" and found.epsilon is None and summed.sum() > MOST_ROWS:
+                raise InvalidInputError("moments of more than 2**25 records do not add up exactly")
+            setattr(found, name, np.sqrt(summed) if power == 2 else summed)
+        found.centre_, found.n_features_in_ = first.centre_.copy(), first.n_features_in_
+        found.whitening_ = first.whitening_
+        found.encoding_, found.schema_fields_ = first.encoding_, first.schema_fields_
+        found.guarantee_ = reduce(Guarantee.among_owners, (release.guarantee_ for release in releases))
+        return found
 
     def without(self, other: "PrivateMoments") -> "PrivateMoments":
         """Take the records of another release out of this one; neither of them is changed.
@@ -411,7 +470,22 @@ class PrivateMoments(BaseEstimator):
         PrivateMoments
             Moments of the other records.
         """
-        return _adding.without(self, other)
+        self.check_comparable(other)
+        if self.epsilon is not None or other.epsilon is not None:
+            raise InvalidInputError("records leave moments without noise only: release the others anew")
+        if FLOAT_SAMPLER in (*self.guarantee_.voided_by, *other.guarantee_.voided_by):
+            raise InvalidInputError(NO_STEPS)
+        if not np.isin(other.classes_, self.classes_).all():
+            raise InvalidInputError("these moments do not hold all the classes that are to leave")
+        place = np.searchsorted(self.classes_, other.classes_)
+        found = copy.copy(self)
+        for name in RELEASED:
+            rest = np.array(getattr(self, name))
+            rest[... if self.is_pooled and name in POOLED else place] -= getattr(other, name)
+            setattr(found, name, rest)
+        if found.counts_.min(initial=0.0) < 0.0:
+            raise InvalidInputError("these moments do not hold all the records that are to leave")
+        return found
 
     @property
     def is_pooled(self) -> bool:
@@ -426,7 +500,7 @@ class PrivateMoments(BaseEstimator):
         """
         check_is_fitted(self)
         if FLOAT_SAMPLER in self.guarantee_.voided_by:
-            raise InvalidInputError(_adding.NO_STEPS)
+            raise InvalidInputError(NO_STEPS)
         return core.to_vector(self.counts_, self.sums_, self.second_moments_)
 
     def with_vector(
@@ -454,9 +528,7 @@ class PrivateMoments(BaseEstimator):
         )
         found.count_noise_, found.sum_noise_ = (np.full(len(self.classes_), level) for level in levels[:2])
         found.second_noise_ = np.full(len(found.second_moments_), levels[2])
-        found.guarantee_ = guarantee
-        epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
-        found.epsilon, found.delta = (epsilon, delta) if math.isfinite(epsilon) else (None, self.delta)
+        found._restate(guarantee)
         return found
 
     @property
@@ -523,58 +595,52 @@ class PrivateMoments(BaseEstimator):
             return plain_discriminant(*given)
         return denoised_discriminant(*given, unit_rows=self.has_unit_rows)
 
-    def to_bytes(self) -> bytes:
-        """Return the release as the bytes of a file, which hold nothing but what is released.
+    # --- files: what is released, and nothing else ------------------------------------------------------
 
-        Returns
-        -------
-        bytes
-            The content of a file.
-        """
-        check_is_fitted(self)
-        return core.StoredMoments.of(self).to_bytes()
+    def _kept(self) -> dict[str, Any]:
+        return {
+            "radius": float,
+            "delta": float,
+            "second_moments": Literal["class", "pooled"],
+            "guarantee_": Annotated[Guarantee, NamedClass("Guarantee")],
+            "classes_": Labels,
+            **dict.fromkeys((*RELEASED, *LEVELS, "centre_"), Floats),
+            "whitening_": Floats | None,
+            "encoding_": str,
+            "schema_fields_": tuple[tuple[str, str], ...],
+        }
 
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> "PrivateMoments":
-        """Read a release; nothing in it is executed, and content that does not fit together is refused.
+    def _kept_values(self, compact: bool) -> dict[str, Any]:
+        above = np.triu_indices(len(self.centre_))  # half a matrix is the other half
+        return {name: getattr(self, name) for name in self._kept()} | {
+            "radius": float(self.radius),
+            "delta": float(self.delta),
+            "second_moments": "pooled" if self.is_pooled else "class",
+            "classes_": plain_labels(self.classes_),
+            "second_moments_": np.ascontiguousarray(self.second_moments_[:, *above]),
+        }
 
-        Parameters
-        ----------
-        packed : bytes
-            What :meth:`to_bytes` returned.
+    def _kept_parts(self, compact: bool) -> dict[str, Any]:
+        # Parameters may have changed since; the guarantee says what they were when the noise was drawn.
+        return super()._kept_parts(compact) | {"parameters": {}}
 
-        Returns
-        -------
-        PrivateMoments
-            The release.
-        """
-        return core.StoredMoments.from_bytes(packed).give(cls())
+    def _take_over(self, values: dict[str, Any]) -> None:
+        super()._take_over(values)
+        core.check_release(self)
+        self.second_moments_ = core.symmetric(self.second_moments_, self.centre_.size)
+        self.n_features_in_ = self.centre_.size
+        self._restate(self.guarantee_)
+        if self.epsilon is None:
+            self.guarantee_ = self.guarantee_.voided(core.NO_NOISE)
+        check_parameters(self, core.CONSTRAINTS)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the release to a file, completely or not at all.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        write_whole(path, self.to_bytes())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PrivateMoments":
-        """Read a release from a file.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        PrivateMoments
-            The release.
-        """
-        return read_saved(path, "there are no moments", cls.from_bytes)
+    def _restate(self, guarantee: Guarantee) -> None:
+        """Take a guarantee, and the parameters that follow from it."""
+        epsilon, delta = core.stated(guarantee)
+        self.epsilon, self.delta = (epsilon, delta) if math.isfinite(epsilon) else (None, self.delta)
+        self.neighbours, self.rows_per_person = guarantee.neighbours, guarantee.rows_per_person
+        self.sampler = "float" if FLOAT_SAMPLER in guarantee.voided_by else "hardened"
+        self.guarantee_ = guarantee
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")
@@ -618,3 +684,15 @@ def _public_centre(centre: Any, n_features: int) -> Floats:
     if not math.hypot(*found) <= 1.0 + 1e-9:
         raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
     return found
+
+
+def _same_matrix(one: Floats | None, other: Floats | None) -> bool:
+    return one is other if one is None or other is None else np.array_equal(one, other)
+
+
+def _label_kind(classes: Labels) -> str:
+    kind = plain_labels(classes).dtype.kind
+    return "number" if kind in "iuf" else kind
+
+
+CLASSES.update(PrivateMoments=PrivateMoments, Guarantee=Guarantee)  # what files of moments name

@@ -10,25 +10,22 @@ this is private for records, for persons, and where the classes are found privat
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.base import BaseEstimator
 
 from onefold._base.arrays import Floats, Index, Integers, Labels, Mask
-from onefold._base.fixed_point import DIGITS, exact_gram
+from onefold._base.fixed_point import DIGITS, exact_gram, unit_rows
 from onefold._base.parallel import one_blas_thread, run_parallel
-from onefold._base.records import FloatArray, LabelArray, Record, record
-from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
+from onefold._base.validation import Entry, Number, OneOf, Whole
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
-from onefold.privacy.guarantee import FLOAT_SAMPLER, Guarantee
-from onefold.privacy.moments._whitening import given_whitening
+from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import SAMPLERS, ByteStream, RandomState, byte_stream, rounded_gaussian
-from onefold.privacy.terms import DELTA, EPSILON, RELATIONS
+from onefold.privacy.terms import DELTA, EPSILON, RELATIONS, Pair
 
-# The parameters of a release that its file keeps. A radius must not lead out of the range of float64.
+# Parameters of a release. A radius must not lead out of the range of float64.
 CONSTRAINTS: dict[str, Entry] = {
     "epsilon": (EPSILON, None),
     "delta": DELTA,
@@ -38,7 +35,6 @@ CONSTRAINTS: dict[str, Entry] = {
     "rows_per_person": (Whole(1), None),
 }
 SECONDS = ("class", "pooled", "auto")
-Estimator = TypeVar("Estimator", bound=BaseEstimator)
 NO_NOISE = "no noise was added: the moments are those of the records themselves"
 SHARES = (0.05, 0.02, 0.28, 0.70)  # of centre, counts, sums and the second moments of each class
 WHITENING_SHARE = 0.1  # of the whole budget, for the first of two releases, unless shares name it
@@ -239,6 +235,66 @@ class Noise:
         return np.ldexp(steps.astype(np.float64), -digits).reshape(shape)
 
 
+# --- whitening: rows are turned and stretched by a matrix that a first, small release found ---------------
+#
+# Where a few directions hold most of the variance of records, noise of the same size in all directions
+# hides what the others say. A first release of one second moment A = sum(u u^T) + W for a share of the
+# budget shows these directions. Records of the second release are B u, scaled to norm one again, with
+# B = sqrt(f) max(A, f)^(-1/2), the eigenvalues of A below f raised to f. What the noise W hides is not
+# stretched: f is half the radius sigma sqrt(2p) of its eigenvalues.
+#
+# B keeps so few binary digits that its product with a record on the grid is exact in float64: what becomes
+# of a record depends neither on the records beside it nor on the processor.
+
+# Share of the radius of the noise to which eigenvalues are raised: chosen on training rows of Fashion-MNIST.
+FLOOR = 0.5
+# The same without noise, as a share of the mean eigenvalue.
+LEAST = 1e-4
+# The product of a record of 14 digits and a column shorter than two has 51 digits; float64 has 53.
+MATRIX_DIGITS = 36
+# Matrices whose longest column is shorter than 2^1 and no shorter than 2^-8 are taken as they are.
+EXPONENTS = range(-7, 2)
+
+
+@one_blas_thread()  # a release has the same bits whatever the number of threads
+def whitening_of(second: Floats, sigma: float) -> Floats:
+    """Return the whitening matrix B of a second moment with noise of deviation ``sigma``."""
+    values, vectors = np.linalg.eigh(second)
+    size = len(values)
+    least = LEAST * max(float(values.sum()), 0.0) / size
+    floor = max(FLOOR * sigma * math.sqrt(2.0 * size), least) or 1.0
+    return given_whitening((vectors * np.sqrt(floor / np.maximum(values, floor))) @ vectors.T, size)
+
+
+def given_whitening(matrix: Any, n_features: int) -> Floats:
+    """Return a whitening matrix with as many digits as fit; its scale does not matter.
+
+    One that was returned before is returned as it is.
+    """
+    try:
+        found = np.array(matrix, dtype=np.float64)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.shape != (n_features, n_features) or not np.isfinite(found).all():
+        raise InvalidInputError(
+            f"whitening must be 'private', None or {n_features} x {n_features} finite numbers"
+        )
+    largest = float(np.abs(found).max())
+    if not largest > 0.0:
+        raise InvalidInputError("whitening must not be a matrix of zeros")
+    exponent = math.frexp(largest)[1]
+    exponent += math.frexp(float(np.linalg.norm(np.ldexp(found, -exponent), axis=0).max()))[1]
+    if exponent not in EXPONENTS:
+        found = np.ldexp(found, -exponent)
+    return np.asarray(np.ldexp(np.rint(np.ldexp(found, MATRIX_DIGITS)), -MATRIX_DIGITS))
+
+
+def whitened(rows: Floats, matrix: Floats) -> Floats:
+    """Return embedded rows times the matrix, each by itself, scaled to norm one; rows of zeros stay."""
+    steps = np.ldexp(np.rint(np.ldexp(rows, DIGITS)), -DIGITS)
+    return unit_rows(steps @ matrix)
+
+
 # --- means and covariances from noisy moments: post-processing by public numbers only ---------------------
 #
 # The noise on a second-moment matrix of size d is sigma times a symmetric matrix with variance 1 on
@@ -370,8 +426,6 @@ def symmetric(triangles: Floats, size: int) -> Floats:
     return found
 
 
-LEVELS = ("count_noise", "sum_noise", "second_noise")
-ARRAYS = ("classes", "counts", "sums", *LEVELS, "centre", "whitening")  # that a file has as the release does
 MOST_FIELDS, LONGEST_NAME = 100_000, 200  # of a schema, as sites tell each other
 
 
@@ -384,126 +438,56 @@ def plain_labels(classes: Labels) -> Labels:
     return classes.astype(np.str_)
 
 
-@record
-class StoredMoments(Record, kind="private moments"):
-    """The file of moments: parameters as they were when the noise was drawn, and what was released."""
-
-    epsilon: float | None
-    delta: float
-    radius: float
-    neighbours: str
-    sampler: str
-    rows_per_person: int | None
-    guarantee: dict[str, Any]
-    encoding: str
-    schema_fields: tuple[tuple[str, str], ...]
-    pooled: bool
-    classes: LabelArray
-    counts: FloatArray
-    sums: FloatArray
-    triangles: FloatArray  # of second moments: half a matrix is the other half
-    count_noise: FloatArray
-    sum_noise: FloatArray
-    second_noise: FloatArray
-    centre: FloatArray
-    whitening: FloatArray | None
-    error = FileFormatError
-
-    def __post_init__(self) -> None:
-        for name, entry in CONSTRAINTS.items():
-            check_parameter(name, getattr(self, name), entry)
-        names = [text for pair in self.schema_fields for text in pair]
-        long = len(names) > 2 * MOST_FIELDS or max(map(len, names), default=0) > LONGEST_NAME
-        if long or not "".join(names).isprintable():
-            raise FileFormatError("the fields of the schema are not what they should be")
-        if not self.classes.size or not np.array_equal(np.unique(self.classes), self.classes):
-            raise FileFormatError("the classes are not what they should be")
-        size, each = self.centre.size, self.classes.shape
-        moments = (1,) if self.pooled else each
-        square, triangles = (size, size), (*moments, size * (size + 1) // 2)
-        shapes = (each, each, (*each, size), each, each, moments, (size,), square, triangles)
-        for name, shape in zip((*ARRAYS, "triangles"), shapes, strict=True):
-            array = getattr(self, name)
-            fits = array is None or (
-                array.shape == shape and (name == "classes" or array.dtype == np.float64)
-            )
-            if not fits:
-                raise FileFormatError(f"the array {name} is not what it should be")
-        matrix = self.whitening
-        if not size or not (matrix is None or np.array_equal(matrix, given_whitening(matrix, size))):
-            raise FileFormatError("the array whitening is not what it should be")
-        _check_claim(self, self.promise)
-
-    @classmethod
-    def of(cls, moments: Any) -> Self:
-        """What is kept of a release."""
-        guarantee: Guarantee = moments.guarantee_
-        epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
-        silent, seconds = not math.isfinite(epsilon), moments.second_moments_
-        return cls(
-            epsilon=None if silent else epsilon,
-            delta=float(moments.delta) if silent else delta,
-            radius=float(moments.radius),
-            neighbours=guarantee.neighbours,
-            sampler="float" if FLOAT_SAMPLER in guarantee.voided_by else "hardened",
-            rows_per_person=guarantee.rows_per_person,
-            guarantee=guarantee.to_dict(),
-            encoding=moments.encoding_,
-            schema_fields=tuple((name, total) for name, total in moments.schema_fields_),
-            pooled=moments.is_pooled,
-            triangles=np.ascontiguousarray(seconds[:, *np.triu_indices(seconds.shape[1])]),
-            **{name: getattr(moments, f"{name}_") for name in ARRAYS if name != "classes"},
-            classes=plain_labels(moments.classes_),
-        )
-
-    @property
-    def promise(self) -> Guarantee:
-        """The guarantee, which says at least what the parameters say."""
-        promise = Guarantee.from_dict(self.guarantee)
-        promise = promise.voided(FLOAT_SAMPLER) if self.sampler == "float" else promise
-        return promise.voided(NO_NOISE) if self.epsilon is None else promise
-
-    def give(self, moments: Estimator) -> Estimator:
-        """Make a new estimator the one that was stored, and return it."""
-        moments.set_params(
-            second_moments="pooled" if self.pooled else "class",
-            **{name: getattr(self, name) for name in CONSTRAINTS},
-        )
-        size = self.centre.size
-        fitted = {name: getattr(self, name) for name in (*ARRAYS, "encoding", "schema_fields")}
-        fitted |= {"guarantee": self.promise, "second_moments": symmetric(self.triangles, size)}
-        vars(moments).update({f"{name}_": value for name, value in fitted.items()}, n_features_in_=size)
-        return moments
+def check_release(moments: Any) -> None:
+    """Refuse attributes of a file that do not fit each other, or promise more than the stated noise."""
+    names = [text for pair in moments.schema_fields_ for text in pair]
+    long = len(names) > 2 * MOST_FIELDS or max(map(len, names), default=0) > LONGEST_NAME
+    if long or not "".join(names).isprintable():
+        raise FileFormatError("the fields of the schema are not what they should be")
+    if not moments.classes_.size or not np.array_equal(np.unique(moments.classes_), moments.classes_):
+        raise FileFormatError("the classes are not what they should be")
+    matrix, size, each = moments.whitening_, moments.centre_.size, moments.classes_.shape
+    of_seconds = (1,) if moments.second_moments == "pooled" else each
+    shapes = {"counts_": each, "sums_": (*each, size), "count_noise_": each, "sum_noise_": each}
+    shapes |= {"second_moments_": (*of_seconds, size * (size + 1) // 2), "second_noise_": of_seconds}
+    for name, shape in (shapes | {"centre_": (size,)}).items():
+        array = getattr(moments, name)
+        if not size or array.shape != shape or array.dtype != np.float64:
+            raise FileFormatError(f"the array {name} is not what it should be")
+    if matrix is not None and not np.array_equal(matrix, given_whitening(matrix, size)):
+        raise FileFormatError("the array whitening_ is not what it should be")
+    levels = moments.count_noise_, moments.sum_noise_, moments.second_noise_
+    _check_claim(np.array(np.broadcast_arrays(*levels)), moments.guarantee_, size)
 
 
-def _check_claim(stored: StoredMoments, guarantee: Guarantee) -> None:
+def stated(guarantee: Guarantee) -> Pair:
+    """Return (epsilon, delta) of a release: of persons where they are covered, else of records."""
+    return guarantee.record if guarantee.person is None else guarantee.person
+
+
+def _check_claim(levels: Floats, guarantee: Guarantee, n_features: int) -> None:
     """Refuse stated noise that is too small for the guarantee; whether it was added, no file can show."""
-    levels = np.array(np.broadcast_arrays(*(getattr(stored, name) for name in LEVELS)))
-    epsilon, delta = guarantee.record if guarantee.person is None else guarantee.person
-    told = (stored.epsilon, stored.delta, stored.neighbours, stored.centre.size)
+    of_persons = guarantee.person is not None
     if (
         not (levels >= 0.0).all()
-        or guarantee.unit not in ("record", "person")
+        or guarantee.unit != ("person" if of_persons else "record")
         or not guarantee.labels_in_record
+        or guarantee.n_features != n_features
     ):
         raise FileFormatError("the guarantee is not one of moments")
-    replaced = (guarantee.replaced, guarantee.entry, guarantee.labels)
-    if told[0] is None:
-        promised = [pair for pair in (guarantee.record, guarantee.person, *replaced) if pair is not None]
-        if guarantee.mu is not None or any(math.isfinite(pair[0]) for pair in promised):
+    pair, replaced = stated(guarantee), (guarantee.replaced, guarantee.entry, guarantee.labels)
+    if not math.isfinite(pair[0]):
+        promised = [found for found in (guarantee.record, *replaced) if found is not None]
+        if guarantee.mu is not None or any(math.isfinite(epsilon) for epsilon, _ in promised):
             raise FileFormatError("the guarantee does not fit the parameters")
         return
-    if told != (epsilon, delta, guarantee.neighbours, guarantee.n_features):
-        raise FileFormatError("the guarantee does not fit the parameters")
-    stated = [(guarantee.neighbours, (epsilon, delta)), *(("replace", pair) for pair in replaced)]
-    if guarantee.person is not None:  # one record of a person makes another person of it
-        stated.append(("replace", guarantee.record))
-    enough = all(pair is None or _spent(levels, relation) <= _allowed(*pair) for relation, pair in stated)
+    claims = [(guarantee.neighbours, pair), *(("replace", found) for found in replaced)]
+    if of_persons:  # one record of a person makes another person of it
+        claims.append(("replace", guarantee.record))
+    enough = all(pair is None or _spent(levels, relation) <= _allowed(*pair) for relation, pair in claims)
     mu = math.inf if guarantee.mu is None else guarantee.mu * (1.0 + 1e-9)
     if not enough or mu < _spent(levels, guarantee.neighbours):
         raise FileFormatError("the stated noise is too small for the stated guarantee")
-    if (guarantee.unit == "person") != (guarantee.person is not None):
-        raise FileFormatError("the guarantee is not one of moments")
 
 
 def _spent(levels: Floats, neighbours: str) -> float:

@@ -23,7 +23,6 @@ from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.moments import _release as core
 from onefold.privacy.moments._budget import Budget
 from onefold.privacy.moments._estimator import PrivateMoments
-from onefold.privacy.moments._whitening import given_whitening
 from onefold.privacy.persons import person_codes
 from onefold.tables import Schema
 from onefold.tables.schema import AS_THEY_STAND
@@ -106,7 +105,7 @@ class MomentRounds:
         self._classes, _ = core.candidates_of(np.asarray(moments.classes), moments.classes)
         self._sigma = self._budget.levels[0]  # counts and centre have the same noise in all of them
         given = moments.whitening
-        self._agreed.whitening_ = None if given is None else given_whitening(given, n_features)
+        self._agreed.whitening_ = None if given is None else core.given_whitening(given, n_features)
         self._excess = 1.0
         self._first: tuple[Floats, Floats] | None = None
         self._declared: Floats | None = None  # sizes of classes by which the budget is divided beforehand
