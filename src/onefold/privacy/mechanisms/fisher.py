@@ -30,7 +30,7 @@ from onefold.privacy.mechanisms.ground_state import (
 from onefold.privacy.mechanisms.mechanism import (
     LARGEST_VALUE_IN_SCALES,
     SMALLEST_SCALE,
-    Noise,
+    AddedNoise,
     draw_shape,
 )
 from onefold.privacy.samplers import (
@@ -153,7 +153,7 @@ def _free_grid(change: float, scale: float) -> Lattice:
     return lattice_for(change, scale / change, 1, 2)
 
 
-class RowNoise(Noise):
+class RowNoise(AddedNoise):
     """Independent noise on every row of a table; every column has a scale of its own.
 
     The unit of privacy is the record.

@@ -36,7 +36,7 @@ from onefold.privacy.terms import (
     shown_limit,
 )
 
-__all__ = ["Mechanism", "Noise", "checked_values", "draw_shape"]
+__all__ = ["AddedNoise", "Mechanism", "checked_values", "draw_shape"]
 
 SMALLEST_SCALE = 1e-290
 # Beyond this many noise scales, adding float64 noise would leave fewer than 12 of its binary digits.
@@ -115,8 +115,10 @@ NO_DOMAIN = (
 )
 
 
-class Noise(Frozen):
+class AddedNoise(Frozen):
     """Base class of all noise on numbers: what may change, how it is drawn, and what it is added to."""
+
+    rows_per_person: int | None = None
 
     def _declare(self, sensitivity: float | Domain | None, sampler: str) -> None:
         """Take a domain, or the caller's word for the largest change."""
@@ -184,7 +186,7 @@ class Noise(Frozen):
         check_parameter("n_features", n_features, Whole(1))
         check_parameter("n_samples", n_samples, (Whole(0), None))
         check_parameter("rows_per_person", rows_per_person, (Whole(1), None))
-        return self._promise(n_features, n_samples, rows_per_person)
+        return self._promise(n_features, n_samples, rows_per_person or self.rows_per_person)
 
     @abstractmethod
     def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
@@ -208,7 +210,7 @@ class Noise(Frozen):
         """
 
 
-class Mechanism(Noise):
+class Mechanism(AddedNoise):
     """Base class of independent noise added to every entry of a matrix.
 
     A subclass defines how much noise a sensitivity of one needs (``_ratio``), how the noise is drawn, and
@@ -536,7 +538,6 @@ class Mechanism(Noise):
         noise = self.for_features(n_features)
         if noise is not self:
             return noise._promise(n_features, n_samples, n_rows)
-        n_rows = n_rows or self.rows_per_person
         widest = factor = self._record_factor(n_features)
         person = None
         if n_rows is not None:

@@ -440,10 +440,7 @@ def plain_labels(classes: Labels) -> Labels:
 
 def check_release(moments: Any) -> None:
     """Refuse attributes of a file that do not fit each other, or promise more than the stated noise."""
-    names = [text for pair in moments.schema_fields_ for text in pair]
-    long = len(names) > 2 * MOST_FIELDS or max(map(len, names), default=0) > LONGEST_NAME
-    if long or not "".join(names).isprintable():
-        raise FileFormatError("the fields of the schema are not what they should be")
+    _check_names(moments.schema_fields_)
     if not moments.classes_.size or not np.array_equal(np.unique(moments.classes_), moments.classes_):
         raise FileFormatError("the classes are not what they should be")
     matrix, size, each = moments.whitening_, moments.centre_.size, moments.classes_.shape
@@ -458,6 +455,13 @@ def check_release(moments: Any) -> None:
         raise FileFormatError("the array whitening_ is not what it should be")
     levels = moments.count_noise_, moments.sum_noise_, moments.second_noise_
     _check_claim(np.array(np.broadcast_arrays(*levels)), moments.guarantee_, size)
+
+
+def _check_names(fields: tuple[tuple[str, str], ...]) -> None:
+    names = [text for pair in fields for text in pair]
+    long = len(names) > 2 * MOST_FIELDS or max(map(len, names), default=0) > LONGEST_NAME
+    if long or not "".join(names).isprintable():
+        raise FileFormatError("the fields of the schema are not what they should be")
 
 
 def stated(guarantee: Guarantee) -> Pair:
