@@ -19,7 +19,7 @@ from onefold.report import (
     MembershipDisplay,
     PrivacyUtilityDisplay,
 )
-from onefold.report.displays import figure_format, display_of, write_figure
+from onefold.report.displays import display_of, figure_format, write_figure
 
 RNG = np.random.default_rng(0)
 CURVE = Curve(
