@@ -230,15 +230,21 @@ def load(name: str, data_dir: str | os.PathLike[str] | None = None, dtype: DType
         raise InvalidInputError("a dataset name consists of letters, digits and _ . - (and :part)")
     if not np.issubdtype(np.dtype(dtype), np.floating):
         raise InvalidInputError("dtype must be a floating-point type")
-    if name in GENERATED or name in FROM_SCIKIT_LEARN:
-        found = GENERATED[name]() if name in GENERATED else _from_scikit_learn(name)
-        X, y, feature_names, description = found
-        parts = train_test_split(X.astype(dtype), y)
-        return Dataset(*parts, name, feature_names, description + " A quarter of every class is for testing.")
-    return _load_local(name, _folder(data_dir), dtype)
+    if name not in GENERATED and name not in FROM_SCIKIT_LEARN:
+        return _local(name, _folder(data_dir), np.dtype(dtype))
+    X, y, feature_names, description = GENERATED[name]() if name in GENERATED else _from_scikit_learn(name)
+    parts = train_test_split(X.astype(dtype), y)
+    return Dataset(*parts, name, feature_names, description + " A quarter of every class is for testing.")
 
 
-def _load_local(name: str, folder: Path | None, dtype: DTypeLike) -> Dataset:
+# --- files of a local folder ------------------------------------------------------------------------------
+
+_OFFICIAL = "Official training and test part."
+_DIVIDED = "Divided here: a quarter of every class for testing."
+
+
+def _local(name: str, folder: Path | None, dtype: Any) -> Dataset:
+    """A dataset of the local folder, divided into parts if the file does not do that."""
     stem, _, part = name.partition(":")
     if folder is None:
         raise InvalidInputError(
@@ -249,71 +255,33 @@ def _load_local(name: str, folder: Path | None, dtype: DTypeLike) -> Dataset:
         raise InvalidInputError(
             f"dataset {name!r} not found: no {stem}.npz in the folder given by {VARIABLE} or data_dir"
         )
-    X_train, y_train, X_test, y_test, feature_names, description = _read(path, part, dtype)
-    # Labels are stored as bytes, which wrap around when somebody subtracts them.
-    labels = [y.astype(np.int64) if np.issubdtype(y.dtype, np.integer) else y for y in (y_train, y_test)]
-    return Dataset(X_train, labels[0], X_test, labels[1], name, feature_names, description)
-
-
-# --- files of a local folder ------------------------------------------------------------------------------
-
-
-Members = Mapping[str, AnyArray]  # the arrays of a file, read when they are asked for
-Parts = tuple[AnyArray, AnyArray, AnyArray, AnyArray, tuple[str, ...], str]
-
-_OFFICIAL = "Official training and test part."
-_DIVIDED = "Divided here: a quarter of every class for testing."
-
-
-def _array(arrays: Members, key: str) -> AnyArray:
-    if key not in arrays:
-        raise FileFormatError(f"the file holds no array {key!r}")
-    return arrays[key]
-
-
-def _columns(n_features: int) -> tuple[str, ...]:
-    return tuple(f"x{j}" for j in range(n_features))
-
-
-def _scaled(X: AnyArray, arrays: Members, dtype: Any) -> AnyArray:
-    """Return rows of numbers: images flattened, bytes scaled by the file's factor or else to [0, 1]."""
-    flat = X.reshape(len(X), -1).astype(dtype)
-    if X.dtype == np.uint8 and "scale" in arrays:
-        flat *= np.asarray(arrays["scale"], dtype=dtype)
-    elif X.dtype == np.uint8:
-        flat /= 255
-    return flat
-
-
-def _official(arrays: Members, dtype: Any) -> Parts:
-    X_train = _scaled(_array(arrays, "X_train"), arrays, dtype)
-    X_test = _scaled(_array(arrays, "X_test"), arrays, dtype)
-    y_train, y_test = _array(arrays, "y_train"), _array(arrays, "y_test")
-    return X_train, y_train, X_test, y_test, _columns(X_train.shape[1]), _OFFICIAL
-
-
-def _divided(arrays: Members, dtype: Any, X_key: str = "X", y_key: str = "y") -> Parts:
-    X, y = _scaled(_array(arrays, X_key), arrays, dtype), _array(arrays, y_key)
-    return *train_test_split(X, y), _columns(X.shape[1]), _DIVIDED
-
-
-def _any_file(arrays: Members, part: str, dtype: Any) -> Parts:
-    if part:
-        return _divided(arrays, dtype, f"X_{part}", f"y_{part}")
-    return _official(arrays, dtype) if "X_train" in arrays else _divided(arrays, dtype)
-
-
-def _read(path: Path, part: str, dtype: Any) -> Parts:
-    """Read the training and the test part from a file."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return _any_file(arrays, part, dtype)
+            ends = [f"_{part}"] if part else ["_train", "_test"] if "X_train" in arrays else [""]
+            parts = [array for end in ends for array in _pair(arrays, end, dtype)]
     except FileFormatError as problem:
         raise FileFormatError(f"{path.name}: {problem}") from None
-    except InvalidInputError:
-        raise
     except NOT_READABLE:
         raise FileFormatError(f"{path.name} is not a readable .npz file of plain arrays") from None
+    X_train, y_train, X_test, y_test = parts if len(ends) == 2 else train_test_split(parts[0], parts[1])
+    names = tuple(f"x{j}" for j in range(X_train.shape[1]))
+    about = _OFFICIAL if len(ends) == 2 else _DIVIDED
+    return Dataset(X_train, y_train, X_test, y_test, name, names, about)
+
+
+def _pair(arrays: Mapping[str, AnyArray], end: str, dtype: Any) -> tuple[AnyArray, AnyArray]:
+    """Rows and their labels: images flattened, bytes scaled by the file's factor or else to [0, 1]."""
+    for key in (f"X{end}", f"y{end}"):
+        if key not in arrays:
+            raise FileFormatError(f"the file holds no array {key!r}")
+    X, y = arrays[f"X{end}"], arrays[f"y{end}"]
+    rows = X.reshape(len(X), -1).astype(dtype)
+    if X.dtype == np.uint8:
+        rows = (
+            rows * np.asarray(arrays["scale"], dtype=dtype) if "scale" in arrays else rows / dtype.type(255)
+        )
+    # Labels are stored as bytes, which wrap around when somebody subtracts them.
+    return rows, y.astype(np.int64) if np.issubdtype(y.dtype, np.integer) else y
 
 
 # --- dividing rows into parts, and over sites --------------------------------------------------------------
@@ -413,15 +381,12 @@ def _labels(y: ArrayLike) -> Labels:
 
 def _groups(groups: ArrayLike | None, labels: Labels) -> AnyArray:
     found = np.asarray(groups)
-    if found.ndim != 1 or len(found) != len(labels) or found.dtype.kind == "O" or _has_gaps(found):
+    gaps = found.dtype.kind == "O" or (found.dtype.kind == "f" and np.isnan(found).any())
+    if found.ndim != 1 or len(found) != len(labels) or gaps:
         raise InvalidInputError(
             "groups must name one person or device for every row: numbers or texts, none missing"
         )
     return found
-
-
-def _has_gaps(groups: AnyArray) -> bool:
-    return groups.dtype.kind == "f" and bool(np.isnan(groups).any())
 
 
 def _rows_by_class(labels: Labels) -> list[Index]:
@@ -495,9 +460,8 @@ def partition(
     [[0, 1, 2], [3, 4, 5]]
     """
     labels = _labels(y)
-    check_parameter("how", how, PARTITION["how"])
-    check_parameter("n_clients", n_clients, PARTITION["n_clients"])
-    check_parameter("alpha", alpha, PARTITION["alpha"])
+    for parameter, value in (("how", how), ("n_clients", n_clients), ("alpha", alpha)):
+        check_parameter(parameter, value, PARTITION[parameter])
     rng = np.random.default_rng(random_state)
     rows = long_tail(labels, imbalance, rng) if how == "long_tailed" else np.arange(len(labels))
     if len(rows) < n_clients:
@@ -522,16 +486,11 @@ def _by_dirichlet(labels: Labels, n_clients: int, alpha: float, rng: np.random.G
         # Rounding also lets shares that cumulate to 1 - 1e-16 end at the last row.
         ends = np.rint(np.cumsum(shares) * len(rows)).astype(np.intp)
         owner[rng.permutation(rows)] = np.searchsorted(ends, np.arange(len(rows)), side="right")
-    _fill_empty(owner, n_clients, rng)
-    return [np.flatnonzero(owner == client) for client in range(n_clients)]
-
-
-def _fill_empty(owner: Index, n_clients: int, rng: np.random.Generator) -> None:
-    """Give every site without rows one row of the site that has most (in place)."""
-    for client in range(n_clients):
+    for client in range(n_clients):  # a site without rows gets one of the site that has most
         counts = np.bincount(owner, minlength=n_clients)
         if counts[client] == 0:
             owner[rng.choice(np.flatnonzero(owner == np.argmax(counts)))] = client
+    return [np.flatnonzero(owner == client) for client in range(n_clients)]
 
 
 def _by_groups(groups: AnyArray, n_clients: int, rng: np.random.Generator) -> list[Index]:
@@ -667,8 +626,8 @@ def artefacts(intervals: ArrayLike, *, threshold: float = THRESHOLD, around: int
     [3]
     """
     series = _series(intervals)
-    check_parameter("threshold", threshold, WINDOWS["threshold"])
-    check_parameter("around", around, WINDOWS["around"])
+    for parameter, value in (("threshold", threshold), ("around", around)):
+        check_parameter(parameter, value, WINDOWS[parameter])
     marked = ~(np.isfinite(series) & (series > 0))
     if marked.all():
         return marked

@@ -14,8 +14,8 @@ all: where noise drowns the rest the mean of y is left, and where it drowns that
 
 **Classes.** Known are counts, class sums and one Gram matrix. With :math:`\pi` the shares of the classes,
 :math:`m` the mean of all rows, :math:`M_c` the class means less :math:`m` and :math:`S` the covariance of
-all rows, let :math:`P = M U`: the small matrices :math:`K = (P q) P^T` and :math:`E = (P q w q) P^T` hold what
-the scores of the class means and their variances within classes are.
+all rows, let :math:`P = M U`: the small matrices :math:`K = (P q) P^T` and :math:`E = (P q w q) P^T` hold
+what the scores of the class means and their variances within classes are.
 """
 
 import math
