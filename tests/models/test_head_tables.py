@@ -10,6 +10,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models import head as module
 from onefold.models.head import EncodedColumns, TableHead
 from onefold.tables import Field, Schema
+from onefold.tables.schema import AS_THEY_STAND
 from reference import head as literal
 from reference.forging import with_array
 
@@ -54,13 +55,13 @@ def test_further_features_are_seen_in_standard_deviations_around_their_mean(sche
         [50.0 + codes + 0.1 * rng.normal(size=200), rng.exponential(size=200), np.full(200, 7.0)]
     )
     rows = schema.transform(table)
-    head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2, extra)
+    head = TableHead(EncodedColumns.of(schema, schema.width)).fit(rows, codes, 2, extra)
     assert head.takes_extra
     seen = head.features(rows, extra)[:, -3:] * math.sqrt(3)
     np.testing.assert_allclose(seen.mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(seen.std(axis=0), [1.0, 1.0, 0.0], atol=1e-12)
     # so that no offset and no unit of a distance makes a difference
-    moved = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2, 1000.0 + 0.01 * extra)
+    moved = TableHead(EncodedColumns.of(schema, schema.width)).fit(rows, codes, 2, 1000.0 + 0.01 * extra)
     np.testing.assert_allclose(
         moved.scores(rows, 1000.0 + 0.01 * extra), head.scores(rows, extra), rtol=1e-6, atol=1e-6
     )
@@ -71,7 +72,7 @@ def test_head_equals_literal_ridge_and_refitting_without_each_row(schema, monkey
     monkeypatch.setattr(module, "JITTER", 1e-10)
     table, queries = mixed(70), mixed(9, seed=1)
     codes = (table["outcome"] == "well").astype(np.intp)
-    head = TableHead(EncodedColumns.of(schema)).fit(schema.transform(table), codes, 2)
+    head = TableHead(EncodedColumns.of(schema, schema.width)).fit(schema.transform(table), codes, 2)
 
     kinds = (("number", "age"), ("number", "dose"), ("category", "ward"))
     known = [(kind, table[name]) for kind, name in kinds]
@@ -98,7 +99,7 @@ def test_head_equals_literal_ridge_and_refitting_without_each_row(schema, monkey
 def test_sums_over_two_parts_of_a_table_equal_the_sums_over_all_of_it(schema) -> None:
     table = mixed(300)
     rows, codes = schema.transform(table), (table["outcome"] == "well").astype(np.intp)
-    head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2)
+    head = TableHead(EncodedColumns.of(schema, schema.width)).fit(rows, codes, 2)
     whole = head.sums(rows, codes, 2)
     joined = head.sums(rows[:113], codes[:113], 2) + head.sums(rows[113:], codes[113:], 2)
     np.testing.assert_array_equal(joined.counts, whole.counts)
@@ -114,7 +115,7 @@ def test_landmarks_fewer_than_rows_come_close_to_all_of_them(schema, monkeypatch
     accuracies = []
     for landmarks in (1500, 200):
         monkeypatch.setattr(module, "LANDMARKS", landmarks)
-        head = TableHead(EncodedColumns.of(schema)).fit(rows, codes, 2)
+        head = TableHead(EncodedColumns.of(schema, schema.width)).fit(rows, codes, 2)
         assert len(head.landmarks_) == min(landmarks, 900)
         accuracies.append((head.scores(schema.transform(queries)).argmax(axis=1) == right).mean())
     assert accuracies[0] > 0.85
@@ -124,7 +125,7 @@ def test_landmarks_fewer_than_rows_come_close_to_all_of_them(schema, monkeypatch
 def test_scores_add_up_to_one_and_probabilities_keep_their_order(schema) -> None:
     table, queries = mixed(200), mixed(50, seed=3)
     codes = np.searchsorted(WARDS, table["ward"])
-    columns = EncodedColumns.plain(2)
+    columns = EncodedColumns.of(AS_THEY_STAND, 2)
     rows = np.c_[table["age"] / 100, np.arange(200) % 7]
     head = TableHead(columns).fit(rows, codes, 3)
     scores = head.scores(np.c_[queries["age"] / 100, np.arange(50) % 7])
@@ -138,7 +139,9 @@ def test_scores_add_up_to_one_and_probabilities_keep_their_order(schema) -> None
 def test_similarities_of_a_row_do_not_depend_on_rows_asked_with_it(schema) -> None:
     table, queries = mixed(200), mixed(60, seed=3)
     rows, asked = schema.transform(table), schema.transform(queries)
-    head = TableHead(EncodedColumns.of(schema)).fit(rows, (table["outcome"] == "well").astype(np.intp), 2)
+    head = TableHead(EncodedColumns.of(schema, schema.width)).fit(
+        rows, (table["outcome"] == "well").astype(np.intp), 2
+    )
     one_by_one = np.vstack([head.scores(asked[i : i + 1]) for i in range(60)])
     np.testing.assert_allclose(head.scores(asked), one_by_one, rtol=0, atol=1e-6)
 
@@ -254,7 +257,7 @@ def test_unknown_head_or_schema_is_refused(wrong) -> None:
     ],
 )
 def test_head_of_an_unusual_table_gives_finite_scores(rows, codes, n_classes) -> None:
-    head = TableHead(EncodedColumns.plain(rows.shape[1])).fit(rows, np.array(codes), n_classes)
+    head = TableHead(EncodedColumns.of(AS_THEY_STAND, rows.shape[1])).fit(rows, np.array(codes), n_classes)
     scores = head.scores(rows)
     assert np.isfinite(scores).all()
     np.testing.assert_allclose(head.probabilities(scores).sum(axis=1), 1.0)
@@ -315,18 +318,18 @@ def of_persons(n_persons, n_rows=6, seed=0):
 def test_leaving_out_a_fold_equals_refitting_without_it(monkeypatch) -> None:
     rows, codes, person = of_persons(30)
     folds = person % 3
-    head = TableHead(EncodedColumns.plain(4))
+    head = TableHead(EncodedColumns.of(AS_THEY_STAND, 4))
     monkeypatch.setattr(module, "SHAPES", module.SHAPES[:1])
     head.fit(rows, codes, 2, folds=folds)
     closed = head.left_out_
     assert len(head.left_out_rows_) == len(rows)
     # With fewer rows to leave out than there are, the equations without a fold are solved instead.
     monkeypatch.setattr(module, "LEFT_OUT", len(rows) - 1)
-    some = TableHead(EncodedColumns.plain(4)).fit(rows, codes, 2, folds=folds)
+    some = TableHead(EncodedColumns.of(AS_THEY_STAND, 4)).fit(rows, codes, 2, folds=folds)
     assert some.penalty_ == head.penalty_
     # The solutions of both agree to the conditioning of the landmarks' similarities.
     np.testing.assert_allclose(some.left_out_, closed[some.left_out_rows_], rtol=1e-4, atol=1e-5)
-    alone = TableHead(EncodedColumns.plain(4)).fit(rows, codes, 2)
+    alone = TableHead(EncodedColumns.of(AS_THEY_STAND, 4)).fit(rows, codes, 2)
     assert np.abs(alone.left_out_ - some.left_out_).mean() > 0.05
 
 

@@ -133,12 +133,6 @@ def remove_file(path: str | os.PathLike[str], missing_ok: bool = False) -> None:
     _sync_folder(Path(path).parent)
 
 
-def replace_file(source: str | os.PathLike[str], target: str | os.PathLike[str]) -> None:
-    """Give a file the name of another one in its folder for good: a power failure does not take it back."""
-    _rename(os.fspath(source), Path(target))
-    _sync_folder(Path(target).parent)
-
-
 def is_disk_full(error: BaseException | None) -> bool:
     """Whether an error, or what it was raised from, says that there is no room left for this account."""
     while error is not None:

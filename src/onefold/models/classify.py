@@ -158,10 +158,13 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
 
     def _settle(self, samples: Array, codes: Index) -> Settings:
         """What follows from all rows and is left open by the parameters."""
-        prepared = self.preparation if isinstance(self.preparation, Preparation) else None
-        if self.preparation == "auto" and self._prepares:
-            prepared = find_preparation(samples, codes)
-        return Settings(prepared, batches_of_about(codes))
+        finds = self.preparation == "auto" and self._prepares
+        return Settings(find_preparation(samples, codes) if finds else self._given, batches_of_about(codes))
+
+    @property
+    def _given(self) -> Preparation | None:
+        """The preparation that the parameter names, if it names one."""
+        return self.preparation if isinstance(self.preparation, Preparation) else None
 
     def _decide(self, prepared: Array, codes: Index, folds: Index | None) -> None:
         """Learn what decides, or what probabilities are calibrated on."""
@@ -206,10 +209,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
             self.__dict__.pop(name, None)
         check_parameters(self)
         _check_labels(labels)
-        if settings is None:
-            public = self.preparation if isinstance(self.preparation, Preparation) else None
-            settings = replace(PUBLIC, preparation=public)
-        self.settings_ = settings
+        self.settings_ = replace(PUBLIC, preparation=self._given) if settings is None else settings
         family = self.family
         check_parameters(family)
         samples = self._prepared(samples)
@@ -242,17 +242,16 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         extra = None
         if FOLDS * n_classes <= n_rows <= MOST_FOLDED and n_classes > 1:
             extra = np.zeros((n_rows, n_classes))
-            turn = folds
-            if turn is None:
-                turn = np.empty(n_rows, dtype=np.intp)
-                turn[np.argsort(codes, kind="stable")] = np.arange(n_rows) % FOLDS  # every class in every one
+            turn = in_turns(codes, FOLDS) if folds is None else folds  # every class in every fold
             for number in np.unique(turn):
                 without = cast(Self, clone(self).set_params(head=None, preparation=None))
                 settings = replace(self.settings_, preparation=None)  # these rows are prepared
                 rest = turn != number
                 without.fit_checked(samples[rest], codes[rest], settings=settings)
                 extra[np.ix_(~rest, without.classes_)] = without._log_distances(samples[~rest])
-        self.head_ = TableHead(self._columns()).fit(samples, codes, n_classes, extra, folds)
+        self.head_ = TableHead(EncodedColumns.of(self._schema, self.n_features_in_)).fit(
+            samples, codes, n_classes, extra, folds
+        )
 
     def _log_distances(self, rows: Array) -> Floats:
         """Logarithms of the distances less their mean over the classes: how much nearer a class is."""
@@ -271,8 +270,10 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         found = self._open.preparation
         return rows if found is None else found.apply(rows)
 
-    def _scores(self, X: ArrayLike) -> Floats:
-        """Scores of the classes by the head."""
+    def _scores(self, X: ArrayLike) -> Array:
+        """Scores of the classes by the head, or minus the distances."""
+        if not hasattr(self, "head_"):
+            return -self.distances(X)
         rows = self._checked(X)
         return self.head_.scores(rows, self._log_distances(rows) if self.head_.takes_extra else None)
 
@@ -332,10 +333,8 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows,)
             Class labels.
         """
-        if hasattr(self, "head_"):
-            return np.asarray(self.classes_[self._scores(X).argmax(axis=1)])
-        nearest = self.distances(X).argmin(axis=1)  # refuses what is not fitted
-        return np.asarray(self.classes_[nearest])
+        best = self._scores(X).argmax(axis=1)  # refuses what is not fitted
+        return np.asarray(self.classes_[best])
 
     def decision_function(self, X: ArrayLike) -> Array:
         """Return scores, or for two classes the advantage of the second.
@@ -352,7 +351,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         ndarray of shape (n_rows, n_classes) or (n_rows,)
             Decision values.
         """
-        scores = self._scores(X) if hasattr(self, "head_") else -self.distances(X)
+        scores = self._scores(X)
         return np.asarray(scores[:, 1] - scores[:, 0]) if len(self.classes_) == 2 else scores
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
@@ -375,7 +374,7 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
             Probabilities, in the order of ``classes_``.
         """
         if hasattr(self, "head_"):
-            return self.head_.probabilities(self._scores(X))
+            return self.head_.probabilities(np.asarray(self._scores(X), dtype=np.float64))
         distances = self.distances(X)  # refuses what is not fitted
         return self.beliefs_.probabilities(distances)
 
@@ -495,17 +494,16 @@ class ClassModels(Stored, ClassifierMixin, BaseEstimator, ABC):
         self.scale_ = self.pool_.factor / self.pool_.unit
         fitting = self.pool_.n_groups == len(classes) == len(np.unique(classes))
         if head is not None:
-            fitting = fitting and len(head.offset_) == len(classes) and head.columns._same_as(self._columns())
+            fitting = (
+                fitting
+                and len(head.offset_) == len(classes)
+                and head.columns._same_as(EncodedColumns.of(self._schema, n_features))
+            )
         if beliefs is not None:
             fitting = fitting and beliefs.n_classes == len(classes)
             self.left_out_ = LeftOut.known_as(self.measure, beliefs, n_features)
         if not fitting:
             raise InvalidInputError("its machines, its head or its calibration do not fit its classes")
-
-    def _columns(self) -> EncodedColumns:
-        """What the encoded columns are."""
-        plain = self._schema.plain
-        return EncodedColumns.plain(self.n_features_in_) if plain else EncodedColumns.of(self.schema)
 
     @property
     @abstractmethod
@@ -816,9 +814,14 @@ def _folds(groups: ArrayLike, codes: Index) -> Index | None:
     if n_groups < 2:
         return None
     mean_class = np.bincount(number, codes) / np.bincount(number)
-    turn = np.empty(n_groups, dtype=np.intp)
-    turn[np.argsort(mean_class, kind="stable")] = np.arange(n_groups) % GROUP_FOLDS
-    return np.asarray(turn[number])
+    return np.asarray(in_turns(mean_class, GROUP_FOLDS)[number])
+
+
+def in_turns(places: AnyArray, n_folds: int) -> Index:
+    """The fold of each row, dealt out in the order of ``places``."""
+    turn = np.empty(len(places), dtype=np.intp)
+    turn[np.argsort(places, kind="stable")] = np.arange(len(places)) % n_folds
+    return turn
 
 
 def _batch_of_each(branches: list[list[Index]], n_rows: int) -> Index:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from operator import methodcaller
 from typing import Any, ClassVar, NotRequired, Self, cast
 
 import numpy as np
@@ -96,7 +97,7 @@ class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
             The fitted estimator itself.
         """
         self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
-        self.check_parameters()
+        check_parameters(self)
         samples: Array = check_rows(self, X)
         with one_blas_thread():
             unit, factor = unit_and_factor(samples, self.scale, self.scale_matters)
@@ -305,11 +306,12 @@ class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         """Machines of this family as a file holds them."""
         if not compact or self.stack_types[1] is None:
             return {"pool_": pool}
-        return {"samples_": replace(pool, stacks=tuple(map(self._samples_of, pool.stacks)))}
+        stacks: tuple[Any, ...] = pool.stacks
+        return {"samples_": replace(pool, stacks=tuple(stack.samples() for stack in stacks))}
 
     def _pool_from(self, values: Mapping[str, Any], n_features: int, n_jobs: int | None) -> Pool:
         """The machines that a file held, fitted again where it held samples."""
-        self.check_parameters()
+        check_parameters(self)
         if ("pool_" in values) == ("samples_" in values):
             raise InvalidInputError("it has no machines, or has them twice")
         parts: Pool = values.get("pool_", values.get("samples_"))
@@ -344,19 +346,14 @@ class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
         AttributeError
             If the machines are not kernel affine hull machines: no others have a closed form.
         """
-        found = run_parallel(self._leave_one_out, pool.stacks, self.n_jobs)
+        if not hasattr(pool.stacks[0], "leave_one_out"):
+            raise AttributeError(
+                f"a {type(self).__name__} has no leave-one-out distances in closed form: use KAHM, DeepKAHM, "
+                "WideKAHM or a FoldingClassifier"
+            )
+        found = run_parallel(methodcaller("leave_one_out"), pool.stacks, self.n_jobs)
         # Twice, because the square of an extreme unit would overflow where the result does not.
         return np.asarray(np.concatenate(found) * pool.unit * pool.unit)
-
-    def _leave_one_out(self, stack: Stack) -> Floats:
-        raise AttributeError(
-            f"a {type(self).__name__} has no leave-one-out distances in closed form: use KAHM, DeepKAHM, "
-            "WideKAHM or a FoldingClassifier"
-        )
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that break a constraint of this class or of one it inherits from."""
-        check_parameters(self)
 
     def _queries(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
@@ -375,12 +372,8 @@ class Autoencoder(Stored, OneToOneFeatureMixin, TransformerMixin, BaseEstimator,
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         """Machines for samples (S, N, p)."""
 
-    def _samples_of(self, stack: Stack) -> Any:
-        """What machines are fitted again from; only where ``stack_types`` says so."""
-        raise NotImplementedError
-
     def _fit_again(self, samples: Any, factor: float) -> Stack:
-        """The machines that :meth:`_samples_of` had samples of."""
+        """Machines from what they are fitted again from; only where ``stack_types`` says so."""
         raise NotImplementedError
 
 
@@ -463,8 +456,9 @@ class WideAutoencoder(LayeredAutoencoder):
     def _branches(self, X: Array, rows: Index, unit: float) -> list[Index]:
         return split(X, rows, unit, self.branch_size, self.partition, self.random_state)
 
-    def _fitted_branches(self) -> list[Any]:
-        """Each branch as a deep autoencoder of its own."""
+    @property
+    def branches_(self) -> list[Any]:
+        """The fitted branches, each as a deep autoencoder of its own."""
         check_is_fitted(self)
         shared = self._branch_kind().get_params().keys() & self.get_params().keys() - {"random_state"}
         settings = {name: getattr(self, name) for name in shared}
@@ -502,7 +496,7 @@ class Regression(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
             The fitted estimator itself.
         """
         self.__dict__.pop("guarantee_", None)  # it was about the rows of an earlier fit
-        self.check_parameters()
+        check_parameters(self)
         inputs, outputs = check_rows(self, X, y, numeric_outputs=True)
         targets = np.asarray(outputs, dtype=np.float64).reshape(len(inputs), -1)
         self._one_output = np.ndim(outputs) == 1
@@ -531,10 +525,6 @@ class Regression(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         found = np.concatenate(run_parallel(lambda block: self._deviations(rows[block]), blocks))
         found = (found + self._mean) * self._unit
         return np.asarray(found[:, 0] if self._one_output else found)
-
-    def check_parameters(self) -> None:
-        """Refuse parameters that break a constraint, before looking at data."""
-        check_parameters(self, self.constraints)
 
     def _kept(self) -> dict[str, Any]:
         """Types of what is kept: what the samples left, but no samples."""

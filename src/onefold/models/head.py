@@ -83,35 +83,23 @@ class EncodedColumns:
             raise InvalidInputError("the columns do not fit each other")
 
     @classmethod
-    def plain(cls, width: int) -> EncodedColumns:
-        """Describe a table of numbers.
-
-        Parameters
-        ----------
-        width : int
-            Number of columns.
-
-        Returns
-        -------
-        EncodedColumns
-            Every column a number.
-        """
-        return cls(np.arange(width), np.ones(width, dtype=np.bool_), np.full(width, -1))
-
-    @classmethod
-    def of(cls, schema: Any) -> EncodedColumns:
+    def of(cls, schema: Any, width: int) -> EncodedColumns:
         """Describe the rows that a schema encodes.
 
         Parameters
         ----------
         schema : Schema
-            The contract of the table.
+            The contract of the table; one without columns leaves numbers as they are.
+        width : int
+            Number of encoded columns.
 
         Returns
         -------
         EncodedColumns
             Its columns.
         """
+        if schema.plain:
+            return cls(np.arange(width), np.ones(width, dtype=np.bool_), np.full(width, -1))
         column: list[int] = []
         is_number: list[bool] = []
         absent: list[int] = []
@@ -194,8 +182,9 @@ class TableHead(Stored):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from onefold.models.head import EncodedColumns, TableHead
+    >>> from onefold.tables.schema import AS_THEY_STAND
     >>> X, y = load_iris(return_X_y=True)
-    >>> head = TableHead(EncodedColumns.plain(4)).fit(X, y, 3)
+    >>> head = TableHead(EncodedColumns.of(AS_THEY_STAND, 4)).fit(X, y, 3)
     >>> bool((head.scores(X).argmax(axis=1) == y).mean() > 0.95)
     True
     """

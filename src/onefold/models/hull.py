@@ -56,18 +56,8 @@ class Hull:
     def select(self, index: int) -> "Hull":
         """One hull, on the same memory."""
         one = slice(index, index + 1)
-        return Hull(
-            self.centred[one],
-            self.mean[one],
-            self.points[one],
-            None if self.lift is None else self.lift[one],
-            None if self.basis is None else self.basis[one],
-            self.mean_points[one],
-            self.origin,
-            self.offset_points[one],
-            self.encoder[one],
-            self.n_encoded[one],
-        )
+        parts = {name: None if value is None else value[one] for name, value in vars(self).items()}
+        return Hull(**(parts | {"origin": self.origin}))
 
     @property
     def small(self) -> bool:

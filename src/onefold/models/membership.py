@@ -12,7 +12,7 @@ eigenvectors give the weights.
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -463,6 +463,13 @@ class MappingStack(LayeredStack[MappingLayer]):
             if not fitting or not 0 <= n_rows - layer.n_samples <= 1 or n_machines != 1:
                 raise InvalidInputError("the layers of a machine do not fit its hull")
 
+    def samples(self) -> "MappingSamples":
+        """What a machine is fitted again from: weights are solved for when it is loaded."""
+        mappings = [layer.mapping for layer in self.layers]
+        lambdas = np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings])
+        centred = self.hull.centred[:, : self.layers[0].n_samples]
+        return MappingSamples(centred, self.hull.mean, lambdas, tuple(mapping.inputs for mapping in mappings))
+
 
 @dataclass(frozen=True)
 class MappingSamples(Samples):
@@ -518,14 +525,6 @@ def _encodings(frame: Frame, depth: int, layers: list[MappingLayer], kernel: Arr
     return np.asarray(kernel @ (layers[-1].mapping.weights @ axes) - frame.offset @ axes)
 
 
-def samples_of(stack: MappingStack) -> MappingSamples:
-    """What a machine is fitted again from: weights are solved for when it is loaded."""
-    mappings = [layer.mapping for layer in stack.layers]
-    lambdas = np.array([[mapping.ridge, mapping.tau, mapping.variance] for mapping in mappings])
-    centred = stack.hull.centred[:, : stack.layers[0].n_samples]
-    return MappingSamples(centred, stack.hull.mean, lambdas, tuple(mapping.inputs for mapping in mappings))
-
-
 def fit_again(samples: MappingSamples, n_components: int, centred: bool) -> MappingStack:
     """The machine with these inducing points and regularisations, its weights solved for again."""
     frame = build_frame(samples.centred, samples.mean, n_components, centred)
@@ -576,9 +575,6 @@ class _MembershipFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         at_most = inducing_limit(samples.shape[1], self.inducing_ratio, self.max_inducing)
         return fit_stack(samples, self.n_components, self.n_layers, at_most, factor, bool(self.centred))
-
-    def _samples_of(self, stack: Stack) -> MappingSamples:
-        return samples_of(cast(MappingStack, stack))
 
     def _fit_again(self, samples: MappingSamples, factor: float) -> Stack:
         return fit_again(samples, self.n_components, bool(self.centred))
@@ -737,11 +733,6 @@ class WideMembershipAutoencoder(_MembershipFamily, WideAutoencoder):
     """
 
     _branch_kind = DeepMembershipAutoencoder
-
-    @property
-    def branches_(self) -> list[DeepMembershipAutoencoder]:
-        """The fitted branches, each as a deep autoencoder of its own."""
-        return self._fitted_branches()
 
 
 @dataclass(eq=False, repr=False)

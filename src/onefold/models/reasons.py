@@ -26,6 +26,7 @@ from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, Schema
 from onefold.tables.columns import Parsed, count_rows, rows_of
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["ClassReasons", "ColumnReason", "NumberReasons", "explain", "explain_numbers"]
 
@@ -72,11 +73,7 @@ class ColumnReason:
     def __str__(self) -> str:
         if not self.value:
             return self.column
-        return (
-            f"{self.column} is {self.level} ({self.value})"
-            if self.level
-            else f"{self.column} is {self.value}"
-        )
+        return f"{self.column} is {f'{self.level} ({self.value})' if self.level else self.value}"
 
 
 @dataclass(frozen=True)
@@ -226,19 +223,19 @@ class Columns:
 
     def reason(self, place: int, row: int, weight: float, others: Columns) -> ColumnReason:
         """What a column says, in words."""
-        known, name = self.fields[place], self.names[place]
-        cell = self.cells[place][row]
+        known, name, cell = self.fields[place], self.names[place], self.cells[place][row]
         if known is not None and known.encoder is not None:
             return ColumnReason(name, "", "", weight)
-        if known is not None and known.is_category:
-            told = "missing" if cell < 0 else str(known.show(np.array([cell]))[0])
-            return ColumnReason(name, told, "", weight)
-        if math.isnan(cell):
+        is_category = known is not None and known.is_category
+        if cell < 0 if is_category else math.isnan(cell):
             return ColumnReason(name, "missing", "", weight)
-        plain = known is None or known.type in ("number", "integer")
-        told = f"{cell:.4g}" if plain or known is None else str(known.show(np.array([cell]))[0])
-        unit = "" if known is None or not known.unit else f" {known.unit}"
-        return ColumnReason(name, told + unit, _level(float(cell), others.cells[place]), weight)
+        value = f"{cell:.4g}"
+        if known is not None and known.type not in ("number", "integer"):
+            value = str(known.show(np.array([cell]))[0])
+        if is_category:
+            return ColumnReason(name, value, "", weight)
+        unit = f" {known.unit}" if known is not None and known.unit else ""
+        return ColumnReason(name, value + unit, _level(float(cell), others.cells[place]), weight)
 
 
 def _level(number: float, beside: Floats) -> str:
@@ -258,7 +255,7 @@ def explain(
     X: Any,
     background: Any = None,
     *,
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
     names: Sequence[str] | None = None,
     n_reasons: int = 3,
     n_orders: int = 20,
@@ -273,8 +270,8 @@ def explain(
         Rows to explain; a table where there is a schema.
     background : array-like or table, default=None
         Rows to compare with, at least five; None takes ``X``.
-    schema : Schema, default=None
-        The contract of the table; None takes that of the classifier.
+    schema : Schema, default=AS_THEY_STAND
+        The contract of the table; without columns it is that of the classifier.
     names : sequence of str, default=None
         Names of the columns of a matrix; None takes those of the classifier.
     n_reasons : int, default=3
@@ -317,10 +314,11 @@ def explain(
         chosen[:] = np.argsort(-found[0], kind="stable")[:2].tolist()
         return np.asarray(found[:, chosen[0]] - found[:, chosen[1]])
 
-    asked = _Comparison(model, X, background, schema, names, n_reasons, n_orders)
+    check_parameter("n_reasons", n_reasons, Whole(1))
+    columns = _columns(model, X, background, _contract(model, schema), names)
     return [
         ClassReasons(classes[chosen[0]], classes[chosen[1]], own, usual, reasons, n_reasons)
-        for own, usual, reasons in asked.reasons(lead, lambda weights: weights)
+        for own, usual, reasons in _reasons(*columns, lead, lambda weights: weights, n_orders)
     ]
 
 
@@ -329,7 +327,7 @@ def explain_numbers(
     X: Any,
     background: Any = None,
     *,
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
     names: Sequence[str] | None = None,
     n_reasons: int = 3,
     n_orders: int = 20,
@@ -345,8 +343,8 @@ def explain_numbers(
         Rows to explain; a table where there is a schema.
     background : array-like or table, default=None
         Rows to compare with, at least five; None takes ``X``.
-    schema : Schema, default=None
-        The contract of the table; None takes that of the model.
+    schema : Schema, default=AS_THEY_STAND
+        The contract of the table; without columns it is that of the model.
     names : sequence of str, default=None
         Names of the columns of a matrix; None takes those of the model.
     n_reasons : int, default=3
@@ -373,94 +371,86 @@ def explain_numbers(
     >>> found.reasons[0].column, round(found.reasons[0].weight / float(X[0, 1] - X[:, 1].mean()), 2)
     ('x1', 5.0)
     """
-    asked = _Comparison(model, X, background, schema, names, n_reasons, n_orders)
-    label = asked.schema.label
-    unit = "" if label is None or not label.unit else label.unit
+    check_parameter("n_reasons", n_reasons, Whole(1))
+    schema = _contract(model, schema)
+    columns = _columns(model, X, background, schema, names)
+    unit = "" if schema.label is None else schema.label.unit or ""
     predict, additive = getattr(model, "unclipped", model.predict), getattr(model, "is_additive", False)
     return [
         NumberReasons(own, usual, reasons, unit, n_reasons)
-        for own, usual, reasons in asked.reasons(predict, np.abs, additive)
+        for own, usual, reasons in _reasons(*columns, predict, np.abs, n_orders, additive)
     ]
 
 
-class _Comparison:
-    """Rows to explain, rows to compare with, and how; refused if they do not go together."""
+def _contract(model: Any, schema: Schema) -> Schema:
+    """The schema that was given, else that of the model."""
+    return Schema.of(getattr(model, "schema", None)) if schema.plain else schema
 
-    def __init__(
-        self,
-        model: Any,
-        X: Any,
-        background: Any,
-        schema: Any,
-        names: Sequence[str] | None,
-        n_reasons: int,
-        n_orders: int,
-    ) -> None:
-        check_parameter("n_reasons", n_reasons, Whole(1))
-        check_parameter("n_orders", n_orders, Whole(2))
-        self.n_orders = n_orders
-        self.schema = Schema.of(schema or getattr(model, "schema", None))
-        names = getattr(model, "feature_names_in_", None) if names is None else names
-        if self.schema.plain and names is not None:
-            for table in (X, background):
-                if hasattr(table, "columns") and list(map(str, table.columns)) != list(map(str, names)):
-                    raise InvalidInputError(
-                        "rows to explain must have the columns of the fit, in their order"
-                    )
-        self.rows = Columns.of(X, self.schema, names)
-        self.others = self.rows if background is None else Columns.of(background, self.schema, names)
-        n_columns = len(self.rows.names)
-        if n_columns != len(self.others.names):
-            raise InvalidInputError("the rows to compare with have other columns than those to explain")
-        if n_columns > MOST_COLUMNS:
-            raise InvalidInputError(
-                f"rows of {n_columns} columns are not explained: reasons name columns that people know, at "
-                f"most {MOST_COLUMNS} of them"
-            )
-        if len(self.others) < FEWEST_ROWS:
-            raise InvalidInputError(
-                f"an explanation compares a row with others: give at least {FEWEST_ROWS} rows (background)"
-            )
 
-    def reasons(
-        self,
-        value: Callable[[Any], Floats],
-        strength: Callable[[Floats], Floats],
-        additive: bool = False,
-    ) -> Iterator[tuple[float, float, tuple[ColumnReason, ...]]]:
-        """Value of each row, the usual value, and what each column adds to it, the strongest first.
+def _columns(
+    model: Any, X: Any, background: Any, schema: Schema, names: Sequence[str] | None
+) -> tuple[Columns, Columns]:
+    """Rows to explain and rows to compare with; refused if they do not go together."""
+    names = getattr(model, "feature_names_in_", None) if names is None else names
+    if schema.plain and names is not None:
+        own = list(map(str, names))
+        if any(list(map(str, getattr(table, "columns", own))) != own for table in (X, background)):
+            raise InvalidInputError("rows to explain must have the columns of the fit, in their order")
+    rows = Columns.of(X, schema, names)
+    others = rows if background is None else Columns.of(background, schema, names)
+    if len(rows.names) != len(others.names):
+        raise InvalidInputError("the rows to compare with have other columns than those to explain")
+    if len(rows.names) > MOST_COLUMNS:
+        raise InvalidInputError(
+            f"rows of {len(rows.names)} columns are not explained: reasons name columns that people know, at "
+            f"most {MOST_COLUMNS} of them"
+        )
+    if len(others) < FEWEST_ROWS:
+        raise InvalidInputError(
+            f"an explanation compares a row with others: give at least {FEWEST_ROWS} rows (background)"
+        )
+    return rows, others
 
-        ``value`` is asked about rows of which the first is the row itself. Of an ``additive`` one no order
-        of the columns matters: each row compared with is asked once.
-        """
-        drawn, n_columns, n_others = np.random.default_rng(SEED), len(self.rows.names), len(self.others)
-        for number in range(len(self.rows)):
-            orders, beside = np.tile(np.arange(n_columns), (n_others, 1)), np.arange(n_others)
-            if not additive:  # orders, each followed by its reverse, and the row each pair is compared with
-                pairs = math.ceil(self.n_orders / 2)
-                forth = drawn.permuted(np.tile(np.arange(n_columns), (pairs, 1)), axis=1)
-                orders = np.stack([forth, forth[:, ::-1]], axis=1).reshape(2 * pairs, n_columns)
-                rounds = [drawn.permutation(n_others) for _ in range(math.ceil(pairs / n_others))]
-                beside = np.repeat(np.concatenate(rounds)[:pairs], 2)
-            # Row (k, i): the first i columns of order k are those of the row, the others those of the row
-            # compared with.
-            rank = np.argsort(orders, axis=1)
-            steps = np.arange(n_columns + 1)[None, :, None] > rank[:, None, :]
-            asked = []
-            for k in range(n_columns):
-                cells = np.concatenate([self.rows.cells[k][number : number + 1], self.others.cells[k]])
-                chosen = np.where(steps[:, :, k], 0, 1 + beside[:, None]).ravel()
-                asked.append(cells[np.concatenate([[0], chosen])])
-            with warnings.catch_warnings():  # mixed rows come without names of columns, in their order
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
-                found = np.asarray(value(self.rows.rebuild(asked)), dtype=np.float64)
-            values = found[1:].reshape(len(orders), n_columns + 1)
-            weights = np.take_along_axis(np.diff(values, axis=1), rank, axis=1).mean(axis=0)
-            told = [
-                self.rows.reason(int(place), number, float(weights[place]), self.others)
-                for place in np.argsort(-strength(weights), kind="stable")
-            ]
-            yield float(found[0]), float(values[:, 0].mean()), tuple(told)
+
+def _reasons(
+    rows: Columns,
+    others: Columns,
+    value: Callable[[Any], Floats],
+    strength: Callable[[Floats], Floats],
+    n_orders: int,
+    additive: bool = False,
+) -> Iterator[tuple[float, float, tuple[ColumnReason, ...]]]:
+    """Value of each row, the usual value, and what each column adds to it, the strongest first.
+
+    ``value`` is asked about rows of which the first is the row itself. Of an ``additive`` one no order of the
+    columns matters: each row compared with is asked once.
+    """
+    check_parameter("n_orders", n_orders, Whole(2))
+    drawn, n_columns, n_others = np.random.default_rng(SEED), len(rows.names), len(others)
+    for number in range(len(rows)):
+        orders, beside = np.tile(np.arange(n_columns), (n_others, 1)), np.arange(n_others)
+        if not additive:  # orders, each followed by its reverse, and the row each pair is compared with
+            pairs = math.ceil(n_orders / 2)
+            forth = drawn.permuted(np.tile(np.arange(n_columns), (pairs, 1)), axis=1)
+            orders = np.stack([forth, forth[:, ::-1]], axis=1).reshape(2 * pairs, n_columns)
+            rounds = [drawn.permutation(n_others) for _ in range(math.ceil(pairs / n_others))]
+            beside = np.repeat(np.concatenate(rounds)[:pairs], 2)
+        # Row (k, i): the first i columns of order k are those of the row, the others those of the row
+        # compared with; the row itself comes first.
+        rank = np.argsort(orders, axis=1)
+        steps = np.arange(n_columns + 1)[None, :, None] > rank[:, None, :]
+        chosen = np.where(steps, 0, 1 + beside[:, None, None]).reshape(-1, n_columns)
+        chosen = np.concatenate([np.zeros((1, n_columns), dtype=np.intp), chosen])
+        both = zip(rows.cells, others.cells, strict=True)
+        mixed = [np.concatenate([own[number : number + 1], beside_it]) for own, beside_it in both]
+        with warnings.catch_warnings():  # mixed rows come without names of columns, in their order
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            found = value(rows.rebuild([cells[chosen[:, k]] for k, cells in enumerate(mixed)]))
+        values = np.asarray(found, dtype=np.float64)[1:].reshape(len(orders), n_columns + 1)
+        weights = np.take_along_axis(np.diff(values, axis=1), rank, axis=1).mean(axis=0)
+        ranked = np.argsort(-strength(weights), kind="stable")
+        reasons = (rows.reason(int(place), number, float(weights[place]), others) for place in ranked)
+        yield float(found[0]), float(values[:, 0].mean()), tuple(reasons)
 
 
 def compared_with(rows: Any) -> Any:

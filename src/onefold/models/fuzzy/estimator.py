@@ -538,11 +538,6 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
 
     _branch_kind = DeepFuzzyAutoencoder
 
-    @property
-    def branches_(self) -> list[DeepFuzzyAutoencoder]:
-        """The fitted branches, each as a deep autoencoder of its own."""
-        return self._fitted_branches()
-
     def explain(self, x: ArrayLike, n_rules: int = 3) -> Explanation:
         """Find the rules that act most on one row, of the branch whose image is nearest to it.
 
@@ -560,7 +555,7 @@ class WideFuzzyAutoencoder(_FuzzyFamily, WideAutoencoder):
         """
         check_is_fitted(self)
         row = checked_row(x, self._queries)
-        nearest = min(self.branches_, key=lambda branch: float(branch.distance(row)[0]))
+        nearest: DeepFuzzyAutoencoder = min(self.branches_, key=lambda branch: float(branch.distance(row)[0]))
         if hasattr(self, "feature_names_in_"):
             nearest.feature_names_in_ = self.feature_names_in_
         return nearest.explain(row, n_rules)

@@ -65,18 +65,6 @@ class Target:
     n_features: int
     factor: float  # scale of the data as the machine sees it
 
-    def select(self, index: int) -> "Target":
-        """The target of one machine, still with a leading axis."""
-        one = slice(index, index + 1)
-        return Target(
-            self.points[one],
-            self.mean_points[one],
-            self.mean_norm2[one],
-            self.mean_square[one],
-            self.n_features,
-            self.factor,
-        )
-
 
 def resolvable(regularisation: Floats, n_samples: int, dtype: np.dtype) -> Floats:
     """Lambda within what the arithmetic can tell apart: duplicates make K singular, huge data drown it."""
@@ -416,6 +404,92 @@ class MachineStack(LayeredStack[KernelLayer]):
             if not fitting or (layer.weights[:, -1] != 1.0).any() or layer.lambdas.min() < 0.0:
                 raise InvalidInputError("the numbers are not those of a fitted machine")
 
+    def samples(self) -> Samples:
+        """What machines are fitted again from."""
+        return Samples(self.hull.centred, self.hull.mean, np.stack([layer.lambdas for layer in self.layers]))
+
+    def fold_at(self, queries: Array, lambdas: Sequence[float]) -> Array:
+        """Squared distances (L, S, M) of queries by the first layer of the same machines at other lambdas.
+
+        All lambdas share the spectrum of K and the coordinates of the queries, which cost most.
+        """
+        hull, view = self.hull, self.view(queries)
+        points = hull.points.astype(np.float64)
+        values, vectors = np.linalg.eigh(
+            sample_kernel(points @ hull.encoder.astype(np.float64), hull.n_encoded)
+        )
+        right = np.concatenate([points, np.ones_like(points[:, :, :1])], axis=2)
+        rotated, values = vectors.transpose(0, 2, 1) @ right, np.maximum(values, 0.0)
+        found = []
+        for number in lambdas:
+            lam = resolvable(np.full(len(points), number), points.shape[1], np.dtype(np.float64))
+            solution = vectors @ (rotated / (values + lam[:, None])[:, :, None])
+            layer = _layer(hull, 0, KernelRidge(lam, lam, lam, solution.astype(hull.points.dtype)))
+            images = layer.image(hull, view.inside, view.inside)
+            found.append(self.measure(view, images, angles=False).distance2)
+        return np.stack(found)
+
+    def memberships(self, queries: Array) -> Array:
+        """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
+        hull, layer = self.hull, self.layers[0]
+        samples = (hull.points @ hull.encoder)[0].astype(np.float64)
+        encodings = (hull.encoder[0].T @ hull.coordinates(queries)[0][0]).T.astype(np.float64)
+        count = max(int(hull.n_encoded[0]), 1)
+        kernel = np.exp(-cdist(encodings, samples, "sqeuclidean") / (2.0 * count))
+        lam = resolvable(layer.lambdas[:, 0], len(samples), np.dtype(np.float64))[0]
+        shifted = sample_kernel(samples[None], hull.n_encoded)[0] + lam * np.eye(len(samples))
+        return np.asarray(scipy.linalg.solve(shifted, kernel.T, assume_a="pos").T, dtype=queries.dtype)
+
+    def leave_one_out(self) -> Floats:
+        """Squared distances of samples from their images under the first layer of the others, in one row.
+
+        There are none of machines of fewer than five. Callers hold BLAS to one thread.
+
+        With K the kernel between the samples, H = K (K + lambda I)^-1 smooths them: row i of H Y over the sum
+        of row i of H is the image of sample i under its own machine (000 Def. 13, 004 Def. 6). Leaving sample
+        i out needs no second fit. With the encoding and lambda kept, the ridge regression without row i
+        answers at sample i ((H Y)_i - H_ii y_i) / (1 - H_ii), for the samples as for the sum of memberships.
+        Their ratio is the image of sample i under the machine of the others,
+
+            sum over j != i of H_ij y_j / sum over j != i of H_ij,
+
+        so that the distance from it is the distance from the image under the machine itself times
+        s_i / (s_i - H_ii), s = H 1.
+        """
+        hull = self.hull
+        n_samples = hull.points.shape[1]
+        if n_samples < FEWEST_ROWS:
+            return np.empty(0)
+        points = hull.points.astype(np.float64)
+        encoded = points @ hull.encoder.astype(np.float64)
+        kernel = sample_kernel(encoded, hull.n_encoded)
+        lam = resolvable(self.layers[0].lambdas[:, 1], n_samples, np.dtype(np.float64))
+        values, vectors = np.linalg.eigh(kernel)
+        values = np.maximum(values, 0.0)
+        inverse = 1.0 / (values + lam[:, None])
+        smoother = (vectors * (values * inverse)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        rest = lam[:, None] * np.einsum("sij,sj->si", vectors**2, inverse)  # 1 - H_ii
+        diagonal = np.arange(n_samples)
+        smoother[:, diagonal, diagonal] = kernel[:, diagonal, diagonal] = 0.0
+        for machine, row in np.argwhere(kernel.max(axis=2) < ALONE):
+            # Far from all others: the ridge without this sample has the inverse of the one with it. As for
+            # any query, a common factor of the kernel values is free.
+            exponents = _exponents(encoded[machine], int(row), int(hull.n_encoded[machine]))
+            kernel[machine, row] = np.exp(exponents - exponents.max())
+            turned = (vectors[machine].T @ kernel[machine, row]) * inverse[machine]
+            smoother[machine, row], rest[machine, row] = vectors[machine] @ turned, 1.0
+            smoother[machine, row, row] = 0.0
+        sums = smoother.sum(axis=2)
+        # The same guard as for any query: a denominator below the bound of 000 eq. 147 sends the sample far.
+        bound = np.einsum("sij,sij->si", kernel, kernel) / kernel.max(axis=2) / (lam + n_samples - 1)[:, None]
+        safe = sums >= bound * rest
+        images = (smoother @ points) / np.where(safe, sums, 1.0)[:, :, None]
+        for machine, row in np.argwhere(~safe):
+            others = points[machine] - points[machine, row]
+            images[machine, row] = points[machine, np.argmax(np.einsum("nr,nr->n", others, others))]
+        apart = points - images
+        return np.asarray(np.einsum("snr,snr->sn", apart, apart).ravel())
+
 
 def fit_stack(
     samples: Array, n_components: int, n_layers: int, factor: float, fixed: float | None = None
@@ -459,38 +533,6 @@ def regression_target(hull: Hull, factor: float) -> Target:
         mean_square = np.minimum(hull.mean_square().astype(np.float64) * (factor * factor), 1e300)
     n_features, factor = hull.mean.shape[1], min(factor, 1e150)
     return Target(hull.points, hull.mean_points, hull.mean_norm2, mean_square, n_features, factor)
-
-
-def fold_at(stack: MachineStack, queries: Array, lambdas: Sequence[float]) -> Array:
-    """Squared distances (L, S, M) of queries by the first layer of the same machines at other lambdas.
-
-    All lambdas share the spectrum of K and the coordinates of the queries, which cost most.
-    """
-    hull, view = stack.hull, stack.view(queries)
-    points = hull.points.astype(np.float64)
-    values, vectors = np.linalg.eigh(sample_kernel(points @ hull.encoder.astype(np.float64), hull.n_encoded))
-    right = np.concatenate([points, np.ones_like(points[:, :, :1])], axis=2)
-    rotated, values = vectors.transpose(0, 2, 1) @ right, np.maximum(values, 0.0)
-    found = []
-    for number in lambdas:
-        lam = resolvable(np.full(len(points), number), points.shape[1], np.dtype(np.float64))
-        solution = vectors @ (rotated / (values + lam[:, None])[:, :, None])
-        layer = _layer(hull, 0, KernelRidge(lam, lam, lam, solution.astype(hull.points.dtype)))
-        images = layer.image(hull, view.inside, view.inside)
-        found.append(stack.measure(view, images, angles=False).distance2)
-    return np.stack(found)
-
-
-def memberships(stack: MachineStack, queries: Array) -> Array:
-    """Memberships h_i(Px) of queries (M, p) to the samples of one machine (000 eq. 38), (M, N)."""
-    hull, layer = stack.hull, stack.layers[0]
-    samples = (hull.points @ hull.encoder)[0].astype(np.float64)
-    encodings = (hull.encoder[0].T @ hull.coordinates(queries)[0][0]).T.astype(np.float64)
-    count = max(int(hull.n_encoded[0]), 1)
-    kernel = np.exp(-cdist(encodings, samples, "sqeuclidean") / (2.0 * count))
-    lam = resolvable(layer.lambdas[:, 0], len(samples), np.dtype(np.float64))[0]
-    shifted = sample_kernel(samples[None], hull.n_encoded)[0] + lam * np.eye(len(samples))
-    return np.asarray(scipy.linalg.solve(shifted, kernel.T, assume_a="pos").T, dtype=queries.dtype)
 
 
 def _solve(
@@ -537,11 +579,6 @@ def _layer(hull: Hull, depth: int, ridge: KernelRidge) -> KernelLayer:
     return layer
 
 
-def samples_of(stack: MachineStack) -> Samples:
-    """What machines are fitted again from."""
-    return Samples(stack.hull.centred, stack.hull.mean, np.stack([layer.lambdas for layer in stack.layers]))
-
-
 def _look_closer(kernel: Array, floor: Array, sums: Array, safe: Mask) -> None:
     """Mark as safe every denominator that is at least the bound 000 eq. 147 promises, with mu_max(K) <= N.
 
@@ -571,57 +608,6 @@ def _send_far(points: Array, images: Array, queries: Array, unsafe: Mask) -> Non
 FEWEST_ROWS = 5  # of a machine that samples are left out of: what four of them say of a fifth is chance
 # Below this the kernel values of a sample with all others say which is nearest, but not how much they weigh.
 ALONE = 1e-100
-
-
-def leave_one_out(stack: MachineStack) -> Floats:
-    """Squared distances of samples from their images under the first layer of the others, in one row.
-
-    There are none of machines of fewer than five. Callers hold BLAS to one thread.
-
-    With K the kernel between the samples, H = K (K + lambda I)^-1 smooths them: row i of H Y over the sum of
-    row i of H is the image of sample i under its own machine (000 Def. 13, 004 Def. 6). Leaving sample i out
-    needs no second fit. With the encoding and lambda kept, the ridge regression without row i answers at
-    sample i ((H Y)_i - H_ii y_i) / (1 - H_ii), for the samples as for the sum of memberships. Their ratio is
-    the image of sample i under the machine of the others,
-
-        sum over j != i of H_ij y_j / sum over j != i of H_ij,
-
-    so that the distance from it is the distance from the image under the machine itself times
-    s_i / (s_i - H_ii), s = H 1.
-    """
-    hull = stack.hull
-    n_samples = hull.points.shape[1]
-    if n_samples < FEWEST_ROWS:
-        return np.empty(0)
-    points = hull.points.astype(np.float64)
-    encoded = points @ hull.encoder.astype(np.float64)
-    kernel = sample_kernel(encoded, hull.n_encoded)
-    lam = resolvable(stack.layers[0].lambdas[:, 1], n_samples, np.dtype(np.float64))
-    values, vectors = np.linalg.eigh(kernel)
-    values = np.maximum(values, 0.0)
-    inverse = 1.0 / (values + lam[:, None])
-    smoother = (vectors * (values * inverse)[:, None, :]) @ vectors.transpose(0, 2, 1)
-    rest = lam[:, None] * np.einsum("sij,sj->si", vectors**2, inverse)  # 1 - H_ii
-    diagonal = np.arange(n_samples)
-    smoother[:, diagonal, diagonal] = kernel[:, diagonal, diagonal] = 0.0
-    for machine, row in np.argwhere(kernel.max(axis=2) < ALONE):
-        # Far from all others: the ridge without this sample has the inverse of the one with it. As for any
-        # query, a common factor of the kernel values is free.
-        exponents = _exponents(encoded[machine], int(row), int(hull.n_encoded[machine]))
-        kernel[machine, row] = np.exp(exponents - exponents.max())
-        turned = (vectors[machine].T @ kernel[machine, row]) * inverse[machine]
-        smoother[machine, row], rest[machine, row] = vectors[machine] @ turned, 1.0
-        smoother[machine, row, row] = 0.0
-    sums = smoother.sum(axis=2)
-    # The same guard as for any query: a denominator below the bound of 000 eq. 147 sends the sample far.
-    bound = np.einsum("sij,sij->si", kernel, kernel) / kernel.max(axis=2) / (lam + n_samples - 1)[:, None]
-    safe = sums >= bound * rest
-    images = (smoother @ points) / np.where(safe, sums, 1.0)[:, :, None]
-    for machine, row in np.argwhere(~safe):
-        others = points[machine] - points[machine, row]
-        images[machine, row] = points[machine, np.argmax(np.einsum("nr,nr->n", others, others))]
-    apart = points - images
-    return np.asarray(np.einsum("snr,snr->sn", apart, apart).ravel())
 
 
 def _exponents(encoded: Floats, row: int, n_used: int) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Index
+from onefold._base.arrays import Array, Index
 from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold._base.validation import Entry, Number
 from onefold.models.compose import DeepAutoencoder, LayeredAutoencoder, WideAutoencoder
@@ -16,11 +16,7 @@ from onefold.models.hull import LARGEST_STACKED
 from onefold.models.kahm.core import (
     MachineStack,
     fit_stack,
-    fold_at,
-    leave_one_out,
-    memberships,
     rebuild_stack,
-    samples_of,
 )
 from onefold.models.layers import Samples
 from onefold.models.pool import Pool, Stack
@@ -59,9 +55,6 @@ class _MachineFamily(LayeredAutoencoder):
     def _fit_stack(self, samples: Array, factor: float) -> Stack:
         return fit_stack(samples, self.n_components, self.n_layers, factor, self._fixed_lambda)
 
-    def _leave_one_out(self, stack: Stack) -> Floats:
-        return leave_one_out(cast(MachineStack, stack))
-
     def distances_at(self, pool: Pool, X: Array, lambdas: Sequence[float]) -> Array:
         """Measure rows by the first layer of fitted machines at other lambdas, which share all but little.
 
@@ -85,16 +78,13 @@ class _MachineFamily(LayeredAutoencoder):
         def fold(numbered: tuple[Stack, Index]) -> tuple[Index, Array]:
             stack, owners = numbered
             starts = np.flatnonzero(np.diff(owners, prepend=-1))
-            squares = fold_at(cast(MachineStack, stack), queries, lambdas)
+            squares = cast(MachineStack, stack).fold_at(queries, lambdas)
             return owners[starts], np.minimum.reduceat(squares, starts, axis=1)
 
         pairs = list(zip(pool.stacks, pool.owners, strict=True))
         for groups, squares in run_parallel(fold, pairs, self.n_jobs):
             lowest[:, groups] = np.minimum(lowest[:, groups], squares)
         return np.asarray(np.sqrt(lowest).transpose(0, 2, 1) * divisor[:, None])
-
-    def _samples_of(self, stack: Stack) -> Samples:
-        return samples_of(cast(MachineStack, stack))
 
     def _fit_again(self, samples: Samples, factor: float) -> Stack:
         known = samples.lambdas
@@ -190,7 +180,7 @@ class KAHM(_MachineFamily):
         """
         check_is_fitted(self)
         queries, _ = self.pool_.to_unit(self._queries(X))
-        return memberships(cast(MachineStack, self._machine), queries)
+        return cast(MachineStack, self._machine).memberships(queries)
 
     @property
     def lambda_(self) -> float:
@@ -338,8 +328,3 @@ class WideKAHM(_MachineFamily, WideAutoencoder):
     """
 
     _branch_kind = DeepKAHM
-
-    @property
-    def branches_(self) -> list[DeepKAHM]:
-        """The fitted branches, each as a deep machine of its own."""
-        return self._fitted_branches()
