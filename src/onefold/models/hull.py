@@ -8,6 +8,7 @@ All arrays carry a leading axis of S hulls of N samples each, so that hundreds o
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -56,7 +57,9 @@ class Hull:
     def select(self, index: int) -> "Hull":
         """One hull, on the same memory."""
         one = slice(index, index + 1)
-        parts = {name: None if value is None else value[one] for name, value in vars(self).items()}
+        parts: dict[str, Any] = {
+            name: None if value is None else value[one] for name, value in vars(self).items()
+        }
         return Hull(**(parts | {"origin": self.origin}))
 
     @property
