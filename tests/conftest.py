@@ -21,9 +21,9 @@ for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
 threadpool_limits(int(os.environ["OPENBLAS_NUM_THREADS"]), user_api="blas")
 
 # The same examples in every run, so that a failure belongs to the change that caused it; new ones are sought
-# with `make test ARGS=--hypothesis-profile=search`.
-settings.register_profile("same", derandomize=True)
-settings.register_profile("search", derandomize=False, print_blob=True)
+# with `make test ARGS=--hypothesis-profile=search`. A busy machine fails no example by the clock.
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("search", derandomize=False, print_blob=True, deadline=None)
 settings.load_profile("same")
 
 
