@@ -212,6 +212,12 @@ def test_a_declaration_that_says_nothing_is_refused(declared, message) -> None:
         Field(**{"name": "x", **declared})
 
 
+def test_either_end_of_the_range_may_stand_for_a_missing_number() -> None:
+    for fill in (3.0, 9.0):
+        field = Field("x", low=3, high=9, missing="indicator", fill=fill)
+        assert field.encode(np.array([math.nan]))[0, 0] == (fill - 3) / 6
+
+
 @pytest.mark.parametrize(
     ("declared", "message"),
     [

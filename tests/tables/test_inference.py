@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 
 import numpy as np
@@ -14,6 +14,7 @@ from onefold.tables import Schema, check_table
 from onefold.tables.cells import NumberFormat
 
 N = 60
+PARIS = timezone(timedelta(hours=1))
 
 
 def _field(cells, name="x", **options):
@@ -57,6 +58,8 @@ def _field(cells, name="x", **options):
         (["1/31/2020 1:05 PM", "2/1/2021 12:00 AM"], {"type": "datetime", "format": "%m/%d/%Y %I:%M %p"}),
         (["2020-01-31 10:00", "2021-02-01 11:30:05"], {"type": "datetime"}),
         (["31.01.2020 10:00", "01.02.2021 11:30"], {"type": "datetime", "format": "%d.%m.%Y %H:%M"}),
+        # Of times with a zone only what the clock shows counts: in London it was still 2018.
+        ([datetime(2019, month, 1, 0, 30, tzinfo=PARIS) for month in (1, 2)], {"low": 17_897 * 86_400.0}),
         (["x"], {"role": "ignored"}),
         ([""], {"role": "ignored"}),
         ([None, 5.0, 7.0], {"type": "integer", "missing": "indicator"}),

@@ -265,6 +265,15 @@ def write_rows(path: Path, columns: dict[str, list[str]], copies: int = 1) -> Pa
     return write_csv(path, "\n".join([",".join(columns), *lines]) + "\n")
 
 
+def test_rows_of_one_patient_are_asked_about_unless_somebody_has_said_so() -> None:
+    table = {"patient_id": ["p", "q", "p", "r"], "age": [31, 64, 31, 40], "ill": ["a", "b", "a", "b"]}
+    asked = "several rows have the same 'patient_id'"
+    assert any(note.startswith(asked) for note in rows(table, label="ill").notes)
+    said = rows(table, label="ill", person="patient_id")
+    apart = rows(table | {"patient_id": ["p", "q", "s", "r"]}, label="ill")
+    assert not any(asked in note for note in (*said.notes, *apart.notes))
+
+
 def test_a_file_and_a_table_in_memory_give_the_same_rows(tmp_path: Path) -> None:
     found = [rows(source, WARD) for source in (ROWS, write_rows(tmp_path / "t.csv", ROWS))]
     for one in found:
