@@ -230,16 +230,15 @@ def test_what_is_made_for_others_is_listed() -> None:
         ("cli/federate/sums.py", "run_new_key"),  # the public part of a key
         ("cli/outputs.py", "write_beside"),
         ("cli/outputs.py", "write_private_table"),  # if the guarantee holds
-        ("federated/flower/encrypted.py", "save"),  # a query key without its secret
+        ("federated/flower/encrypted.py", "make_query_key"),  # without its secret
         ("federated/flower/federation.py", "collect"),  # encrypted answers
         ("federated/flower/plain_app/__init__.py", "write_plain_app"),
         ("federated/flower/setup.py", "_sign"),  # certificates
         ("federated/flower/setup.py", "create_federation"),  # the guide
         ("federated/flower/setup.py", "make_node_key"),
         ("federated/flower/setup.py", "make_site_folder"),
-        ("federated/flower/sum_rounds.py", "_ask_holders"),
-        ("federated/flower/sum_rounds.py", "_collect"),
-        ("federated/flower/sum_rounds.py", "_write_list"),
+        ("federated/flower/sum_rounds.py", "_fix_list"),
+        ("federated/flower/sum_rounds.py", "_gather"),
         ("federated/access/signatures.py", "create"),
         ("federated/secret/schema.py", "save"),
         ("report/displays.py", "write_figure"),

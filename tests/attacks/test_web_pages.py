@@ -22,7 +22,7 @@ from starlette import testclient
 
 from onefold.fabrication import counts, synthesizer
 from onefold.federated.flower import Federation
-from onefold.federated.flower.life import LifeSign, born, write_sign
+from onefold.federated.flower.life import LifeSign, born
 from onefold.federated.flower.nodes import Node
 from onefold.privacy import Guarantee, Ledger
 from onefold.privacy.mechanisms.mechanism import Mechanism
@@ -246,7 +246,7 @@ def test_the_state_of_a_site_follows_from_its_files_and_its_process(tmp_path: Pa
         return str(page.told()["state"])
 
     def signed(at: float, online: bool = True, pid: int = os.getpid(), begun: str | None = None) -> None:
-        write_sign(folder.alive, LifeSign(at, ("north",) * online, pid, begun or born(os.getpid())))
+        LifeSign(at, ("north",) * online, pid, begun or born(os.getpid())).leave(folder.alive)
 
     assert state() == "empty"
     y = np.arange(40) % 2

@@ -283,21 +283,27 @@ def locked(prepared: Path, here: Path) -> tuple[Path, QueryKey, bytes]:
     made = {"query_key": "q.querykey", "key": key.key_id}
     shown = {"bits": 8, "bound": 1.0, "looks": 1, "fitted": False}
     assert told == {**made, "classes": ["a", "b"], **shown}
-    return here, key.query_key, key.evaluation_keys()
+    return here, key.query_key, key.evaluation_keys
 
 
 def test_query_key_with_keys_of_another_querier_is_refused(locked: tuple[Path, QueryKey, bytes]) -> None:
     here, lock, keys = locked
-    stranger = QueryKeyFile.of(Querier(4, 2), ["a", "b"], 1.0, 1.0, 0.0).query_key
-    QueryKeyFile(stranger, lambda: keys).save(here / "mixed.querykey")
+    map_ = {"bound": 1.0, "power": 1.0, "floor": 0.0}
+    stranger = encrypted.query_key_of(Querier(4, 2), ["a", "b"], 8, map_)
     with pytest.raises(InvalidInputError, match="evaluation keys"):
+        QueryKeyFile(stranger, keys)
+    arrays: dict[str, Any] = {}
+    mixed = plain_of(QueryKeyFile(lock, keys), arrays)
+    arrays["query_key"] = np.frombuffer(stranger.to_bytes(), dtype=np.uint8)
+    (here / "mixed.querykey").write_bytes(pack(QueryKeyFile.kind, 1, mixed, arrays))
+    with pytest.raises(FileFormatError, match="evaluation keys"):
         QueryKeyFile.load(here / "mixed.querykey")
     for wrong in ({"content": stranger.content}, {"classes": ("a", "b", "c")}, {"bits": 10}):
         with pytest.raises(InvalidInputError, match="belong together"):
-            QueryKeyFile(replace(lock, **wrong), lambda: keys)
-    server, key = ServerFolder(here / "federation/server"), QueryKeyFile(lock, lambda: keys)
+            QueryKeyFile(replace(lock, **wrong), keys)
+    server = ServerFolder(here / "federation/server")
     with pytest.raises(InvalidInputError, match="fewer sites"):
-        encrypted.ask_encrypted(server, np.zeros((1, 2)), key, 5, "somebody", 1.0, 1)
+        encrypted.ask_encrypted(server, np.zeros((1, 2)), lock, lambda: keys, 5, "somebody", 1.0, 1)
 
 
 def save_answers(path: Path, lock: QueryKey, *parts: EncryptedPart) -> None:
@@ -414,7 +420,7 @@ def test_answers_of_several_looks_are_decrypted_to_classes_closest_in_all(
         Client(key.content, name).encrypt(map_.numbers(own), "q")
         for name, own in zip(names, measures, strict=True)
     ]
-    content = Server(file.evaluation_keys()).aggregate(messages).to_bytes()
+    content = Server(file.evaluation_keys).aggregate(messages).to_bytes()
     part = EncryptedPart("q", 3, names, {}, names, content, 3)
     save_answers(here / "x.encrypted", key, part)
     capsys.readouterr()

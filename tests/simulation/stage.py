@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from onefold.federated import LocalModel, joined_server
-from onefold.federated.flower import Federation, sightings, site_app
+from onefold.federated.flower import Federation, keeping, site_app
 from onefold.federated.flower.folders import SITE_VARIABLE, ServerFolder
 from onefold.federated.flower.registry import Registry
 
@@ -26,7 +26,7 @@ NAMES = ("north", "south", "west")
 def ready() -> Iterator[None]:
     """Everything that seeds share: the patched modules, and the models."""
     old = joined_server.N_DIRECTIONS, site_app._model, LocalModel.load, LocalModel.load_untrusted
-    version = sightings._version
+    version = keeping._version
     joined_server.N_DIRECTIONS = 4
     variable = os.environ.get(SITE_VARIABLE)
     with simulated():
@@ -37,12 +37,12 @@ def ready() -> Iterator[None]:
         # which the server tries a model, is not simulated.
         LocalModel.load = LocalModel.load_untrusted = staticmethod(_load)  # type: ignore[assignment,method-assign]
         site_app._model = lru_cache(maxsize=8)(old[1].__wrapped__)
-        sightings._version = lru_cache(version)
+        keeping._version = lru_cache(version)
         try:
             yield
         finally:
             joined_server.N_DIRECTIONS, site_app._model = old[:2]
-            sightings._version = version
+            keeping._version = version
             LocalModel.load, LocalModel.load_untrusted = old[2:]  # type: ignore[method-assign]
             os.environ.pop(SITE_VARIABLE, None)
             if variable is not None:

@@ -25,7 +25,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from onefold.exceptions import BudgetExceededError, FederationError, OnefoldError
 from onefold.federated.access.signatures import SigningKey
 from onefold.federated.declared import declared_moments
-from onefold.federated.flower import Federation, questions, site_app
+from onefold.federated.flower import Federation, site_app
+from onefold.federated.flower import federation as federation_module
 from onefold.federated.flower import site as site_module
 from onefold.federated.flower.folders import SITE_VARIABLE, ServerFolder, SiteFolder
 from onefold.federated.flower.keeping import model_of, sums_of
@@ -35,6 +36,7 @@ from onefold.federated.flower.site_app import ANSWERS, answer_message, read_prof
 from onefold.federated.flower.spool import Request, Spool
 from onefold.federated.messages import Answers, Query
 from onefold.privacy import Event, Ledger
+from onefold.tables.schema import AS_THEY_STAND
 
 from . import fitted
 from .clock import Clock, begin
@@ -405,10 +407,10 @@ class World:
         gone = {each.name for each in self.sites.values() if each.invited == {False}}
         self.open[name] = [self.oracle.look_at_server()]
         self.waits = 0
-        schema = None if isinstance(rows, np.ndarray) else SCHEMA
+        schema = AS_THEY_STAND if isinstance(rows, np.ndarray) else SCHEMA
         asker = "desk" if key is None else key
         # Put back afterwards: tests with real processes run in the same interpreter.
-        with patch.object(questions, "new_query_id", lambda: name):
+        with patch.object(federation_module, "new_query_id", lambda: name):
             outcome, result = self._at_server(
                 f"query {name}: {number + 1} row(s) by {'desk' if key is None else key.key.name}",
                 lambda: self.federation.query(

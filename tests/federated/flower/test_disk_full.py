@@ -16,7 +16,7 @@ pytest.importorskip("flwr")
 
 from onefold._base import files
 from onefold.exceptions import FederationError, OnefoldError
-from onefold.federated.flower import life, nodes, server_app, watch
+from onefold.federated.flower import life, nodes, server_app
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.site_app import PROFILE
@@ -176,7 +176,7 @@ def test_server_outlives_a_full_disk_and_starts_its_run_when_there_is_room(
 
     monkeypatch.setattr(server, "_control", control)
     disk.is_full = True
-    for _ in range(10 * nodes.MOST_FAILURES + watch.LOOKS):
+    for _ in range(10 * nodes.MOST_FAILURES + life.LOOKS):
         server.check()
     assert not controlled
     assert server.is_disk_full

@@ -17,7 +17,7 @@ pytest.importorskip("flwr")
 from onefold.cli.app import main
 from onefold.exceptions import FederationError, InvalidInputError, MessageError, ServerBusyError
 from onefold.federated.flower import Federation, asking, server_app, spool
-from onefold.federated.flower.life import LifeSign, read_sign, write_sign
+from onefold.federated.flower.life import LifeSign
 from onefold.federated.flower.site_app import ANSWERS
 from onefold.federated.flower.spool import Reply, Request
 from onefold.federated.messages import Answers, Bundle, Query
@@ -69,7 +69,7 @@ def test_time_to_try_again_follows_from_the_pace_of_the_run(run: server_app.Coor
     for number in range(2):
         run.spool.submit(request(f"q{number}"))
     for pace, seconds in ((0.25, 8.0), (100.0, spool.SOON), (0.001, spool.LATE)):
-        write_sign(run.spool._alive, LifeSign(**{**vars(sign), "pace": pace}))
+        replace(sign, pace=pace).leave(run.spool._alive)
         with pytest.raises(ServerBusyError) as no:
             run.spool.submit(request("more"))
         assert no.value.seconds == seconds
@@ -201,14 +201,15 @@ def test_silent_run_whose_process_is_there_is_busy_and_not_gone(
     run: server_app.Coordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spool, "SILENT_LOOKS", 3)
-    sign = read_sign(run.spool._alive)
-    old = LifeSign(**{**vars(sign), "time": time.time() - 1000, "doing": "sending queries"})
-    write_sign(run.spool._alive, old)
+    sign = LifeSign.last(run.spool._alive)
+    assert sign is not None
+    old = replace(sign, time=time.time() - 1000, doing="sending queries")
+    old.leave(run.spool._alive)
     os.utime(run.spool._alive, (old.time, old.time))
     assert run.spool.status() == ("north",)
     with pytest.raises(FederationError, match=r"did not reply within 0.5 s: it is busy \(sending queries\)"):
         run.spool.wait("q0", 0.5)
-    write_sign(run.spool._alive, LifeSign(**{**vars(old), "born": "0"}))  # another process has its number
+    replace(old, born="0").leave(run.spool._alive)  # another process has its number
     os.utime(run.spool._alive, (old.time, old.time))
     assert run.spool.status() is None
     with pytest.raises(FederationError, match="not running"):
@@ -260,4 +261,6 @@ def test_run_counts_queries_answers_rows_and_bytes(tmp_path: Path, monkeypatch: 
         assert run.metrics.get_sample_value(f"onefold_{name}", labels) == value, name
         assert f"onefold_{name}" in text
     assert "me" not in {part.strip('"') for line in text.splitlines() for part in line.split("=")}
-    assert json.loads(run.spool._alive.read_bytes())["pace"] is not None
+    sign = run.spool.life()
+    assert sign is not None
+    assert sign.pace is not None

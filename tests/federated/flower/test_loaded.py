@@ -13,7 +13,7 @@ pytest.importorskip("cryptography")
 
 from onefold.exceptions import FederationError
 from onefold.federated import GlobalClassifier, LocalModel
-from onefold.federated.flower import Federation, loaded
+from onefold.federated.flower import Federation, asking
 from onefold.federated.flower.registry import Registry
 
 NAMES = ("north", "south")
@@ -45,7 +45,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(path.stem)
         return original(path)
 
-    monkeypatch.setattr(loaded.LocalModel, "load", load)
+    monkeypatch.setattr(asking.LocalModel, "load", load)
     return found
 
 
@@ -90,9 +90,9 @@ def test_nothing_stays_of_a_removed_site_or_after_the_with_block(
         federation.query(X)
         federation.remove("south")
         result = federation.query(X)
-        assert (result.answered, list(federation._loaded._models)) == (("north",), ["north"])
+        assert (result.answered, list(federation._loaded._kept["models"][1])) == (("north",), ["north"])
         np.testing.assert_array_equal(result.measures, in_one_process({"north": models["north"]}))
-    assert federation._loaded._models == {}
+    assert federation._loaded._kept == {}
     federation.query(X)
     assert read.count("north") == 2
 

@@ -191,7 +191,7 @@ def test_moments_that_no_rows_have_are_refused(agreed: NumberRelease, net: Netwo
         lies["negative"] = forged(content, triangles=-products)
     for kind, lie in lies.items():
         net.changed = replace(honest, content=lie)
-        digest = site_app.digest_of(net.changed)
+        digest = site_app.digest_of(net.changed.content)
         site_app.write_profile(net.folder("north"), replace(profile, sums=digest, model_digest=digest))
         assert net.look("north") is Status.REFUSED, kind
         assert net.told["north"].startswith("sums-refused"), kind

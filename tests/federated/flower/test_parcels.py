@@ -44,6 +44,7 @@ def post() -> Post:
 
 @pytest.fixture
 def spool(tmp_path: Path) -> ParcelSpool:
+    (tmp_path / "parcels").mkdir()
     return ParcelSpool(tmp_path)
 
 
@@ -97,7 +98,7 @@ def test_parcel_that_nobody_waits_for_is_not_sent(spool: ParcelSpool, carrier: C
     carrier.look(ONLINE)
     carrier.hand_over()
     assert not post.sent
-    assert not list(spool.root.iterdir())
+    assert not list((spool.root / "parcels").iterdir())
 
 
 def test_slow_site_is_not_called_absent(

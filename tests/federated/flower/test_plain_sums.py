@@ -40,6 +40,7 @@ from onefold.federated.messages import (
 )
 from onefold.privacy import OptimalNoise, domain_of
 from onefold.tables import Field, Schema
+from onefold.tables.schema import AS_THEY_STAND
 from reference.site_files import sums_file
 
 NAMES = ("north", "south", "west")
@@ -373,13 +374,13 @@ def test_plain_sums_need_a_schema_distances_and_no_noise(net: Network) -> None:
     site = Site(net.site("north").root)
     noise = OptimalNoise(1.0, sensitivity=domain_of(SCHEMA))
     for options, line in (
-        ({"schema": None}, "plain sums need a schema"),
+        ({"schema": AS_THEY_STAND}, "plain sums need a schema"),
         ({"mechanism": noise}, "do not go with noise"),
         ({"estimator": default_classifier(SCHEMA)}, "plain sums need distances"),
         ({"estimator": AutoencoderClassifier(measure="rms")}, "plain sums need distances"),
     ):
         given: dict[str, Any] = {"schema": SCHEMA, **options}
-        rows, y = (table(0), None) if given["schema"] else (np.ones((4, 2)), [0, 0, 1, 1])
+        rows, y = (np.ones((4, 2)), [0, 0, 1, 1]) if given["schema"].plain else (table(0), None)
         with pytest.raises(InvalidInputError, match=line):
             site.fit(rows, y, send_plain_sums=True, **given)
         assert not sums_file(site.folder).exists()

@@ -14,12 +14,13 @@ pytest.importorskip("flwr")
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.flower import Federation, Site
 from onefold.federated.flower.folders import ServerFolder, SiteFolder
+from onefold.federated.flower.keeping import facts_of
 from onefold.federated.flower.nodes import _let_in
 from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.renewal import expiry, expiry_warnings
 from onefold.federated.flower.server_app import Reception
-from onefold.federated.flower.sightings import ASK_SECONDS, Sightings, facts_of
+from onefold.federated.flower.setup import expiry, expiry_warnings
 from onefold.federated.flower.site_app import FACTS, KEPT_OUT, PROFILE
+from onefold.federated.flower.status import ASK_SECONDS, Sightings
 from onefold.federated.messages import (
     Answers,
     Failure,

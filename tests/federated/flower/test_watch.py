@@ -14,13 +14,12 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from onefold.federated.flower import nodes, server_app, watch
+from onefold.federated.flower import life, nodes, server_app
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, private_folder
-from onefold.federated.flower.life import LifeSign, born, write_sign
+from onefold.federated.flower.life import LifeSign, Watchdog, born
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.server_app import Coordinator
 from onefold.federated.flower.spool import Spool
-from onefold.federated.flower.watch import Watchdog
 from reference.fake_grid import make_coordinator
 
 ME = os.getpid()
@@ -47,7 +46,7 @@ class Dog(Watchdog):
 
 def give_sign(spool: Spool, age: float = 0.0, **more: Any) -> None:
     then = time.time() - age
-    write_sign(spool._alive, LifeSign(then, pid=ME, born=born(ME), **more))
+    LifeSign(then, pid=ME, born=born(ME), **more).leave(spool._alive)
     os.utime(spool._alive, (then, then))
 
 
@@ -57,7 +56,7 @@ def test_run_that_answers_is_never_replaced_however_old_its_sign_is(spool: Spool
     for _ in range(50):
         assert dog.looks() is None
         assert spool.question.exists()  # it was asked
-        dog.now += watch.ANSWER_SECONDS
+        dog.now += life.ANSWER_SECONDS
         spool.question.unlink()  # as a run does
 
 
@@ -65,7 +64,7 @@ def test_run_that_is_there_and_does_not_answer_is_replaced_after_a_long_time(spo
     dog = Dog(spool)
     give_sign(spool, age=60.0, doing="fetching answers")
     assert dog.looks() is None
-    dog.now += watch.ANSWER_SECONDS
+    dog.now += life.ANSWER_SECONDS
     assert dog.looks() is None
     dog.now += 1.0
     assert dog.looks() == "its process is there and has not answered for 121 s (fetching answers)"
@@ -76,7 +75,7 @@ def test_run_whose_process_has_ended_is_replaced_though_its_sign_is_fresh(spool:
     give_sign(spool)
     assert dog.looks() is None
     dog.there = False
-    assert dog.looks(watch.LOOKS) is None
+    assert dog.looks(life.LOOKS) is None
     assert dog.looks(1) == "its process has ended"
     assert not spool.question.exists()
 
@@ -87,9 +86,9 @@ def test_run_without_a_sign_is_replaced(spool: Spool) -> None:
 
 def test_run_that_is_stuck_in_one_step_is_replaced(spool: Spool) -> None:
     dog = Dog(spool)
-    give_sign(spool, busy=watch.LONGEST_STEP - 1, doing="fetching answers")
+    give_sign(spool, busy=life.LONGEST_STEP - 1, doing="fetching answers")
     assert dog.looks() is None
-    give_sign(spool, busy=watch.LONGEST_STEP + 1, doing="fetching answers")
+    give_sign(spool, busy=life.LONGEST_STEP + 1, doing="fetching answers")
     assert dog.looks() == "it has been fetching answers for 901 s"
 
 
@@ -181,7 +180,7 @@ def test_busy_run_is_left_alone_and_a_dead_one_is_replaced_with_the_reason_in_th
         server.check()
     assert not started
     server._process.runs.clear()
-    for _ in range(watch.LOOKS + 1):
+    for _ in range(life.LOOKS + 1):
         server.check()
     assert len(started) == server.restarts == 1
     assert server._process.ended == [ME]

@@ -118,7 +118,7 @@ def add_server(parts: Any) -> None:
 def run_server(args: argparse.Namespace) -> int:
     """Start, tell, watch, stop."""
     from onefold.federated.flower import Federation
-    from onefold.federated.flower.renewal import expiry_warnings
+    from onefold.federated.flower.setup import expiry_warnings
 
     def ready(settings: Any) -> None:
         where = {"host": settings.host, "port": settings.port, "mode": settings.mode}

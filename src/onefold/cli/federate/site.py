@@ -184,7 +184,7 @@ def _add_sum_options(group: Any) -> None:
 def run_site(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
     from onefold.federated.flower import Site
-    from onefold.federated.flower.renewal import expiry_warnings
+    from onefold.federated.flower.setup import expiry_warnings
 
     site = Site(args.folder)
     _check_data(args)

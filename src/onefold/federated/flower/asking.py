@@ -5,16 +5,17 @@ leaves it. Encrypted queries, a third way, are in :mod:`onefold.federated.flower
 """
 
 import secrets
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from onefold._base.arrays import AnyArray, Array, Labels
+from onefold._base.arrays import AnyArray, Array, Floats, Labels
 from onefold._base.records import NumberArray, Record, record
 from onefold.exceptions import (
     FederationError,
@@ -25,13 +26,25 @@ from onefold.exceptions import (
 )
 from onefold.federated.access.signatures import AnySignature
 from onefold.federated.flower.folders import ServerFolder
-from onefold.federated.flower.loaded import Answering, Loaded
-from onefold.federated.flower.registry import Registry
+from onefold.federated.flower.registry import Registry, RegistryEntry
 from onefold.federated.flower.spool import NOT_RUNNING, Request, Spool
+from onefold.federated.flower.sums import KeptSums
 from onefold.federated.local_model import LocalModel
-from onefold.federated.messages import Answers, Failure, FailureCode, Profile, Query, QueryKey
+from onefold.federated.messages import (
+    MOMENTS,
+    NUMBERS,
+    Answers,
+    Failure,
+    FailureCode,
+    Profile,
+    Query,
+    QueryKey,
+    digest_of,
+)
+from onefold.federated.number_sums import Regressor, regressor_of
 from onefold.federated.server import GlobalClassifier, Result
 from onefold.federated.trust import HiddenProbes, hide
+from onefold.tables import Schema
 
 # The server's run has this long beyond the sites' time to hand over what came.
 GRACE = 60.0
@@ -167,7 +180,7 @@ def joined(results: Sequence[Result], kept_out: Mapping[str, str]) -> QueryResul
 
 
 def of_sum(
-    rows: Array, answering: Answering, sites: tuple[str, ...], kept_out: Mapping[str, str]
+    rows: Array, answering: "Answering", sites: tuple[str, ...], kept_out: Mapping[str, str]
 ) -> QueryResult:
     """What the sum of the sites' private moments says."""
     classes, measures = answering(rows)
@@ -207,7 +220,7 @@ def ask_members(
     caller: str,
     timeout: float,
     sign: Sign = unsigned,
-    loaded: Loaded | None = None,
+    loaded: "Loaded | None" = None,
 ) -> Generator[Gathered, None, None]:
     """What came back for each query, in their order, in the way that the server was set up for."""
     if folder.settings.mode == "model":
@@ -243,7 +256,7 @@ def _ask_sites(
 
 
 def _ask_models(
-    folder: ServerFolder, queries: Sequence[Query], loaded: Loaded
+    folder: ServerFolder, queries: Sequence[Query], loaded: "Loaded"
 ) -> Generator[Gathered, None, None]:
     """Model mode: the sites' models are here, each is loaded once, and nobody else is asked."""
     profiles = _profiles(folder)
@@ -305,6 +318,105 @@ def running_spool(folder: ServerFolder) -> Spool:
     if spool.status() is None:
         raise FederationError(NOT_RUNNING)
     return spool
+
+
+# --- what stays in memory between queries -----------------------------------------------------------------
+
+
+# Digest of what a site speaks of, then inode, size and time of change of its file.
+Stamp = tuple[str, int, int, int]
+# Takes rows, returns classes and one measure per row and class.
+Answering = Callable[[ArrayLike], tuple[Labels, Floats]]
+
+
+class Loaded:
+    """Models of the sites that take part, and those that their sums make; threads may share it.
+
+    Reading a model takes longer than asking it. What was read stays while the site that it belongs to takes
+    part, speaks of the same digest, and its file is the same; anything else is read again or forgotten.
+
+    Parameters
+    ----------
+    folder : the server's.
+    """
+
+    def __init__(self, folder: ServerFolder) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[Any, Any]] = {}
+
+    def models(self, profiles: Mapping[str, Profile]) -> dict[str, LocalModel | None]:
+        """The model of each site that sent one; None where the file is gone, damaged or another."""
+        found: dict[str, tuple[Stamp, LocalModel | None]] = {}
+        with self._lock:
+            _, before = self._kept.get("models", (None, {}))
+            for name, profile in profiles.items():
+                path = self._folder.models / f"{name}.onefold"
+                stamp = _stamp(profile.model_digest, path)
+                same = name in before and before[name][0] == stamp
+                found[name] = before[name] if same else (stamp, _checked_model(path, profile))
+            self._kept["models"] = None, found  # nothing stays of a site that has left
+        return {name: model for name, (_, model) in found.items()}
+
+    def moments(self, members: Mapping[str, RegistryEntry]) -> Answering | None:
+        """What answers from the sum of private moments; None if the sites send none."""
+
+        def make() -> Answering | None:
+            made = KeptSums(self._folder).moments(members)
+            return None if made is None else made.answering()
+
+        return cast("Answering | None", self._once(MOMENTS, self._stamps(members, MOMENTS), make))
+
+    def numbers(self, members: Mapping[str, RegistryEntry], schema: Schema) -> Regressor | None:
+        """The regression from the sum of moments of numbers to predict; None if the sites send none."""
+
+        def make() -> Regressor | None:
+            made = KeptSums(self._folder).numbers(members, schema)
+            return None if made is None else regressor_of(made)
+
+        stamps = schema.digest, self._stamps(members, NUMBERS)
+        return cast("Regressor | None", self._once(NUMBERS, stamps, make))
+
+    def _once(self, name: str, stamps: Any, make: Callable[[], Any]) -> Any:
+        """What was made of the same files before, or is made now; nothing is not kept."""
+        with self._lock:
+            if name not in self._kept or self._kept[name][0] != stamps:
+                self._kept.pop(name, None)
+                made = make()
+                if made is None:
+                    return None
+                self._kept[name] = stamps, made
+            return self._kept[name][1]
+
+    def _stamps(self, members: Mapping[str, RegistryEntry], measure: str) -> dict[str, Stamp]:
+        return {
+            name: _stamp(str(site.profile.sums), self._folder.sums_of(name))
+            for name, site in members.items()
+            if site.profile is not None and site.profile.measure == measure
+        }
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._kept.clear()
+
+
+def _stamp(digest: str, path: Path) -> Stamp:
+    try:
+        about = path.stat()
+    except OSError:
+        return digest, 0, 0, 0
+    return digest, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def _checked_model(path: Path, profile: Profile) -> LocalModel | None:
+    """The model of a site with this profile; None if the file is damaged or holds another model."""
+    try:
+        if digest_of(path.read_bytes()) != profile.model_digest:
+            return None
+        return LocalModel.load(path)
+    except (OSError, OnefoldError):
+        return None
 
 
 # --- combining --------------------------------------------------------------------------------------------

@@ -149,7 +149,8 @@ def room_for(n_sites: int) -> int:
 # --- query keys -------------------------------------------------------------------------------------------
 
 
-class QueryKeyFile:
+@record
+class QueryKeyFile(Record, kind="query key file"):
     """The public part of a querier's key: what sites encrypt with and what the server computes with.
 
     Parameters
@@ -157,17 +158,10 @@ class QueryKeyFile:
     query_key : QueryKey
         What the sites get: the public key, the order of the classes, and the map from measures to whole
         numbers.
-    evaluation_keys : callable
-        Makes the bytes that the server computes with; they are large, and needed once per server.
+    evaluation_keys : bytes
+        What the server computes with; they are large, and needed once per server.
     signature : KeySignature, default=None
         The querier's statement that answers under the key are for it; None without one.
-
-    Attributes
-    ----------
-    parameters : Parameters
-        Ring and primes of the key.
-    most_sites : int
-        Largest number of sites that may answer.
 
     See Also
     --------
@@ -180,15 +174,15 @@ class QueryKeyFile:
     >>> key.key_id, key.query_key.classes, key.most_sites  # doctest: +SKIP
     """
 
-    def __init__(
-        self,
-        query_key: QueryKey,
-        evaluation_keys: Callable[[], bytes],
-        signature: KeySignature | None = None,
-    ) -> None:
-        key = fhe_messages.public_key_of(query_key)
-        self.query_key, self.evaluation_keys, self.signature = query_key, evaluation_keys, signature
-        self.parameters, self.most_sites = key.parameters, key.n_clients
+    query_key: Annotated[QueryKey, CARRIED]
+    evaluation_keys: Content = field(repr=False)
+    signature: Annotated[KeySignature, CARRIED] | None = None
+
+    def __post_init__(self) -> None:
+        fhe_messages.public_key_of(self.query_key)
+        evaluation = fhe_messages.EvaluationKeys.from_bytes(self.evaluation_keys)
+        if evaluation.key_id != self.key_id:  # the server keeps them under that id for later
+            raise InvalidInputError("the query key and its evaluation keys do not belong together")
 
     @property
     def key_id(self) -> str:
@@ -196,96 +190,26 @@ class QueryKeyFile:
         return self.query_key.key_id
 
     @property
-    def description(self) -> dict[str, Any]:
-        """The id of the key and the map from measures to whole numbers, as plain values."""
-        lock = self.query_key
-        map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
-        return {"key": lock.key_id, **map_, "looks": lock.looks, "knots": list(lock.knots)}
+    def parameters(self) -> Parameters:
+        """Ring and primes of the key."""
+        return fhe_messages.public_key_of(self.query_key).parameters
 
-    @classmethod
-    def of(
-        cls,
-        querier: Querier,
-        classes: Sequence[Any],
-        bound: float,
-        power: float = 1.0,
-        floor: float = 0.0,
-        looks: int = 1,
-        knots: Sequence[float] = (),
-    ) -> QueryKeyFile:
-        """Take the public part of a querier's key, for some classes and one map to whole numbers.
-
-        Parameters
-        ----------
-        querier : Querier
-            Holder of the key.
-        classes : sequence of int or str
-            All classes of the sites, in the order in which they are encrypted.
-        bound : float
-            Measures above this are taken for ``bound``.
-        power : float, default=1.0
-            Exponent applied to the scaled measure before rounding.
-        floor : float, default=0.0
-            Measures below this are taken for ``floor``.
-        looks : int, default=1
-            How often every row is answered, each time with other boundaries between the numbers.
-        knots : sequence of float, default=()
-            The fitted map, from ``floor`` to ``bound``; empty for the plain one.
-
-        Returns
-        -------
-        QueryKeyFile
-            What can be written to a file or asked under.
-        """
-        public = querier.public_key()
-        map_ = (public.bits, bound, power, floor)
-        about = (public.key_id, plain_labels(classes), *map_, public.to_bytes())
-        lock = QueryKey(*about, looks=looks, knots=tuple(knots))
-        return cls(lock, lambda: querier.evaluation_keys().to_bytes())
-
-    def save(self, path: PathLike) -> None:
-        """Write a query key file; it holds no secret.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to write.
-        """
-        _KeyFile(self.query_key, self.evaluation_keys(), self.signature).save(path, public=True)
-
-    @classmethod
-    def load(cls, path: PathLike) -> QueryKeyFile:
-        """Read what :meth:`save` wrote.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File to read.
-
-        Returns
-        -------
-        QueryKeyFile
-            What was written.
-
-        Raises
-        ------
-        FileFormatError
-            If the file is damaged or no query key file.
-        """
-        kept = _KeyFile.load(path)
-        evaluation = fhe_messages.EvaluationKeys.from_bytes(kept.keys)
-        if evaluation.key_id != kept.query_key.key_id:  # the server keeps them under that id for later
-            raise InvalidInputError("the query key and its evaluation keys do not belong together")
-        return cls(kept.query_key, lambda: kept.keys, kept.signature)
+    @property
+    def most_sites(self) -> int:
+        """Largest number of sites that may answer."""
+        return fhe_messages.public_key_of(self.query_key).n_clients
 
 
-@record
-class _KeyFile(Record, kind="query key file"):
-    """What a query key file holds."""
+def query_key_of(querier: Querier, classes: Sequence[Any], bits: int, map_: Mapping[str, Any]) -> QueryKey:
+    """The public part of a querier's key, for classes in the order in which they are encrypted, and a map."""
+    public = querier.public_key()
+    return QueryKey(public.key_id, plain_labels(classes), bits, content=public.to_bytes(), **map_)
 
-    query_key: Annotated[QueryKey, CARRIED]
-    keys: Content
-    signature: Annotated[KeySignature, CARRIED] | None
+
+def map_of(lock: QueryKey) -> dict[str, Any]:
+    """The id of a key and its map from measures to whole numbers, as plain values."""
+    map_ = {"bits": lock.bits, "bound": lock.bound, "power": lock.power, "floor": lock.floor}
+    return {"key": lock.key_id, **map_, "looks": lock.looks, "knots": list(lock.knots)}
 
 
 def most_rows(parameters: Parameters, n_sites: int) -> int:
@@ -376,9 +300,10 @@ def make_query_key(
     public = None if fit_on is None else finite_rows(fit_on)
     map_ = chosen_map(measure, scale, bits, (bound, power, floor), looks, public)
     querier = Keyring(keys).querier(n_sites, len(labels), bits)
-    made = QueryKeyFile.of(querier, labels, **map_)
-    made.signature = None if sign is None else sign(made.query_key)
-    made.save(name)
+    lock = query_key_of(querier, labels, bits, map_)
+    signature = None if sign is None else sign(lock)
+    made = QueryKeyFile(lock, querier.evaluation_keys().to_bytes(), signature)
+    made.save(name, public=True)
     return made
 
 
@@ -419,28 +344,32 @@ class AnswersFile(Record, kind="file of encrypted answers"):
 def ask_encrypted(
     folder: ServerFolder,
     rows: np.ndarray[Any, Any],
-    key: QueryKeyFile,
+    lock: QueryKey,
+    keys: Callable[[], bytes],
     n_sites: int,
     caller: str,
     timeout: float,
     batch_size: int,
     sign: Sign = unsigned,
 ) -> list[EncryptedPart]:
-    """Have the sites asked and the answers added; nothing here needs the secret key."""
-    if key.most_sites < n_sites:
+    """Have the sites asked and the answers added; nothing here needs the secret key.
+
+    ``keys`` makes what the server computes with: it takes long, and is needed once per server.
+    """
+    key, looks = fhe_messages.public_key_of(lock), lock.looks
+    if key.n_clients < n_sites:
         raise InvalidInputError("the query key is made for fewer sites than the federation has")
-    looks = key.query_key.looks
     batch = min(batch_size, max(1, most_rows(key.parameters, n_sites) // looks), len(rows))
     # Beyond the sites' own time, their answers take so long on their way.
     timeout += SECONDS_PER_MEBIBYTE * n_sites * key.parameters.message_size(batch * looks) / MEBIBYTE
     spool = running_spool(folder)
     if not spool.keys(key.key_id).exists():
-        write_whole(spool.keys(key.key_id), key.evaluation_keys())
+        write_whole(spool.keys(key.key_id), keys())
     parts: list[EncryptedPart] = []
     for start in range(0, len(rows), batch):  # one after the other: encrypted answers are large
         query = Query(new_query_id(), rows[start : start + batch])
         try:
-            request = Request(query, caller, timeout, key.query_key, sign(query, key.query_key))
+            request = Request(query, caller, timeout, lock, sign(query, lock))
             hand_in(spool, request, timeout if parts else 0.0)  # nothing that was computed is lost
             # Computing on encrypted answers takes seconds to minutes, however short the timeout is.
             reply = spool.wait(query.id, timeout + GRACE, spool.job(query.id).exists)
@@ -449,7 +378,7 @@ def ask_encrypted(
         refused = {m.site: m.code.value for m in reply.messages if isinstance(m, Failure)}
         result = next((m for m in reply.messages if isinstance(m, SealedResult)), None)
         if result is None:
-            raise FederationError(_why_nothing(reply.expected, refused, key.query_key))
+            raise FederationError(_why_nothing(reply.expected, refused))
         answered = (result.sites, result.content, looks)
         parts.append(EncryptedPart(query.id, len(query.features), reply.expected, refused, *answered))
     return parts
@@ -536,7 +465,7 @@ def decrypt(path: PathLike, *, keys: PathLike | None = None) -> QueryResult:
     return decrypted(Keyring(keys).find(kept.key_id), list(kept.classes), kept.parts, about)
 
 
-def _why_nothing(expected: Sequence[str], refused: Mapping[str, str], key: QueryKey) -> str:
+def _why_nothing(expected: Sequence[str], refused: Mapping[str, str]) -> str:
     without = [f"{site} {refused.get(site, 'answered or absent')}" for site in expected]
     if set(refused) >= set(expected):
         advice = advice_on(refused)

@@ -6,68 +6,82 @@ The object works on the server's folder, beside a server that another process ru
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from onefold._base.arrays import Array
 from onefold._base.files import make_folder
+from onefold._base.validation import Number, Whole, check_parameter
 from onefold.exceptions import FederationError, InvalidInputError
-from onefold.federated.access.signatures import SigningKey
-from onefold.federated.contract import check_query_schema
+from onefold.federated.access.signatures import KeySignature, SigningKey, find_signing_key, user_name
+from onefold.federated.contract import check_query_schema, class_labels
+from onefold.federated.fhe import Querier
 from onefold.federated.flower.asking import (
     Collected,
     Combining,
+    Loaded,
     QueryResult,
+    Sign,
+    ask_members,
     finite_rows,
     joined,
     keep_held_out,
+    new_query_id,
     of_sum,
+    unsigned,
 )
 from onefold.federated.flower.encrypted import (
     ANSWERS_SUFFIX,
+    BITS,
     AnswersFile,
+    EncryptedPart,
+    Keyring,
     QueryKeyFile,
+    ask_encrypted,
     collected,
     decrypted,
+    map_of,
+    query_key_of,
 )
 from onefold.federated.flower.folders import ServerFolder, ServerSettings, SiteFolder
-from onefold.federated.flower.loaded import Loaded
 from onefold.federated.flower.nodes import ServerNode
 from onefold.federated.flower.numbers import serve_numbers
-from onefold.federated.flower.processes import Watch
-from onefold.federated.flower.questions import (
-    ANSWERED_BY_SERVER,
-    NOBODY,
-    Question,
-    asker_of,
-    check_encrypted,
-    check_of_sum,
-    checked_rows,
-    labelled,
-)
-from onefold.federated.flower.registry import Registry
-from onefold.federated.flower.renewal import renew
-from onefold.federated.flower.rounding import cost
-from onefold.federated.flower.setup import add_site, add_with_folder, create_federation
+from onefold.federated.flower.processes import Background, Watch
+from onefold.federated.flower.registry import Registry, RegistryEntry
+from onefold.federated.flower.rounding import PlainMap, chosen_map, cost
+from onefold.federated.flower.setup import add_site, add_with_folder, create_federation, renew
+from onefold.federated.flower.site_app import column_names
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.status import FederationStatus, status_of, wait_for_sites
 from onefold.federated.flower.sums import KeptSums
 from onefold.federated.joined_server import JoinedFederation
-from onefold.federated.messages import MOMENTS, NUMBERS
+from onefold.federated.messages import MOMENTS, NUMBERS, Profile, QueryKey, columns_digest
 from onefold.federated.moments import MomentFederation
 from onefold.federated.number_sums import NumberResult, answered_by
+from onefold.federated.server import Result
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 TIMEOUT = 60.0
 BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
+ANSWERED_BY_SERVER = (
+    "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
+    "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
+)
+NOBODY = "no site has joined the federation yet"
+PREDICT_NUMBERS = (
+    "the sites predict numbers, not classes: ask with predict_numbers, as onefold federate query --schema "
+    "does by itself; no answer of a site can be encrypted or combined by a rule"
+)
 NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"
 
 
-class Federation:
+class Federation(Background):
     """A federation seen from its server's folder.
 
     Every method but :meth:`start` and :meth:`serve` works beside a server that another process runs, from a
@@ -125,7 +139,6 @@ class Federation:
     def __init__(self, folder: PathLike | None = None) -> None:
         self.folder = ServerFolder.find(folder)
         self._loaded = Loaded(self.folder)
-        self._watch: Watch | None = None
 
     # --- setting up -----------------------------------------------------------------------------------
 
@@ -141,7 +154,7 @@ class Federation:
         rule: str = "min",
         n_liars: int = 1,
         held_out: tuple[Any, Any] | None = None,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         own_keys: bool = False,
         insecure: bool = False,
         most_rows: int | None = None,
@@ -167,7 +180,7 @@ class Federation:
             Number of lying sites that the rule is to withstand.
         held_out : tuple of array-like (X, y), default=None
             Rows with known classes that no site knows, for the weighted rule.
-        schema : Schema, default=None
+        schema : Schema, default=AS_THEY_STAND
             The declared contract of the sites' tables, by which held-out rows are encoded.
         own_keys : bool, default=False
             Make no keys for the sites: each makes its own.
@@ -191,7 +204,7 @@ class Federation:
             If there is a federation already, or a setting cannot be used.
         """
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure, most_rows)
-        rows = labelled(held_out, Schema.of(schema))
+        rows = labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
             raise InvalidInputError("the weighted rule needs held-out rows (--held-out FILE), others none")
         place = make_folder(root)
@@ -404,7 +417,7 @@ class Federation:
         self,
         X: Any,
         *,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         columns: Sequence[str] | None = None,
         encrypted: bool = False,
         rule: str | None = None,
@@ -433,7 +446,7 @@ class Federation:
         X : array-like of shape (n, p), or table
             Rows with the features of the sites, in their order and units; with a schema a table, whose
             columns may stand in any order.
-        schema : Schema, default=None
+        schema : Schema, default=AS_THEY_STAND
             The declared contract of the sites' tables, needed if they have one. The rows are encoded by it; a
             cell without a value in it counts as missing.
         columns : sequence of str, default=None
@@ -504,8 +517,8 @@ class Federation:
                 "bits, bound, power, floor, looks, fit_on and keys are for encrypted queries"
             )
         else:
-            combining = Combining(self.folder, rule, n_liars, labelled(held_out, Schema.of(schema)))
-        rows, members = checked_rows(self.folder, X, Schema.of(schema), columns, timeout, batch_size, mix)
+            combining = Combining(self.folder, rule, n_liars, labelled(held_out, schema))
+        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         moments = self._loaded.moments(members)
         if moments is not None:
             check_of_sum(encrypted, rule, n_liars, held_out)
@@ -514,11 +527,11 @@ class Federation:
         if not encrypted:
             return joined(question.in_clear(combining, self._loaded), Registry(self.folder).kept_out)
         if fit_on is not None:
-            fit_on = finite_rows(Schema.of(schema).transform(fit_on))
+            fit_on = finite_rows(schema.transform(fit_on))
         own, key = question.own_key(bits, (bound, power, floor), looks, fit_on, keys)
-        parts = question.encrypted(key)
-        about = key.description | cost(key.parameters, [part.n_rows for part in parts], parts[0].looks)
-        return decrypted(own, key.query_key.classes, parts, about)
+        parts = question.encrypted(key, lambda: own.evaluation_keys().to_bytes())
+        about = map_of(key) | cost(own.parameters, [part.n_rows for part in parts], parts[0].looks)
+        return decrypted(own, key.classes, parts, about)
 
     def predict_numbers(self, X: Any, *, schema: Schema, level: float = 0.9) -> NumberResult:
         """Predict the number of every row from the sum of what the sites sent.
@@ -561,7 +574,7 @@ class Federation:
         query_key: PathLike,
         out: PathLike,
         *,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         columns: Sequence[str] | None = None,
         timeout: float = TIMEOUT,
         batch_size: int = BATCH_SIZE,
@@ -579,7 +592,7 @@ class Federation:
             File that the querier made with :func:`make_query_key`.
         out : str or path-like
             File to write, ending in ``.encrypted``; it goes back to the querier.
-        schema : Schema, default=None
+        schema : Schema, default=AS_THEY_STAND
             The declared contract of the sites' tables, as in :meth:`query`.
         columns : sequence of str, default=None
             Names of the features, as in :meth:`query`.
@@ -610,11 +623,11 @@ class Federation:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIX}")
         check_encrypted(self.settings, None, None, None)
         key = QueryKeyFile.load(query_key)
-        rows, members = checked_rows(self.folder, X, Schema.of(schema), columns, timeout, batch_size, mix)
+        rows, members = checked_rows(self.folder, X, schema, columns, timeout, batch_size, mix)
         if any(site.profile is not None and site.profile.measure == MOMENTS for site in members.values()):
             raise InvalidInputError(ANSWERED_BY_SERVER)
         question = Question(self.folder, rows, members, *asker_of(querier), purpose, timeout, batch_size)
-        parts = question.encrypted(key)
+        parts = question.encrypted(key.query_key, lambda: key.evaluation_keys, key.signature)
         AnswersFile(key.key_id, key.query_key.classes, tuple(parts)).save(out, public=True)
         return collected(Path(out), key.key_id, parts)
 
@@ -645,18 +658,6 @@ class Federation:
         server.start()
         self._watch = Watch(server.check, server.stop)
         return self
-
-    def stop(self) -> None:
-        """Stop the server that this object started; does nothing if it started none.
-
-        Raises
-        ------
-        FederationError
-            If the server had failed before.
-        """
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
 
     def serve(
         self,
@@ -700,12 +701,173 @@ class Federation:
                 ready(server.settings)
             Watch.until(server.check, seconds, keep_going)
 
-    def __enter__(self) -> Self:
-        return self
+    def stop(self) -> None:
+        """Forget what was read, and stop the server if this object started one.
 
-    def __exit__(self, *_: object) -> None:
+        Raises
+        ------
+        FederationError
+            If the server had failed before.
+        """
         self._loaded.clear()
-        self.stop()
+        super().stop()
 
     def __repr__(self) -> str:
         return f"Federation({str(self.folder.root)!r})"
+
+
+# --- a question: what it must be, who asks it, and the ways of asking ------------------------------------
+
+
+def checked_rows(
+    folder: ServerFolder,
+    X: Any,
+    schema: Schema,
+    columns: Sequence[str] | None,
+    timeout: float,
+    batch_size: int,
+    mix: bool,
+) -> tuple[Array, Mapping[str, RegistryEntry]]:
+    """The rows, and those who will be asked: at least one, with the same schema or the same columns."""
+    check_parameter("timeout", timeout, Number(above=0))
+    check_parameter("batch_size", batch_size, Whole(1))
+    rows, names = finite_rows(schema.transform(X)), None
+    if schema.plain:
+        names = column_names(X) if columns is None else tuple(columns)
+    if names is not None and len(names) != rows.shape[1]:
+        raise InvalidInputError(f"there are {len(names)} column names for {rows.shape[1]} feature(s)")
+    members = Registry(folder).members
+    if not members:
+        raise FederationError(NOBODY)
+    profiles: list[Profile] = [site.profile for site in members.values() if site.profile is not None]
+    if any(profile.measure == NUMBERS for profile in profiles):
+        raise InvalidInputError(PREDICT_NUMBERS)
+    if not mix:
+        _check_alike(profiles)
+    check_query_schema(schema, profiles)
+    widths = {profile.n_features for profile in profiles}
+    if widths and rows.shape[1] not in widths:
+        raise InvalidInputError(
+            f"the rows have {rows.shape[1]} feature(s), those of the sites have {max(widths)}"
+        )
+    digest = columns_digest(names)
+    if digest is not None and any(profile.columns not in (None, digest) for profile in profiles):
+        raise InvalidInputError("the columns are not those of the sites, or in another order")
+    return rows, members
+
+
+def _check_alike(profiles: Sequence[Profile]) -> None:
+    """Refuse to combine answers with noise and answers without: those without would decide alone."""
+    noisy = sorted(profile.site for profile in profiles if profile.guarantee is not None)
+    plain = sorted(profile.site for profile in profiles if profile.guarantee is None)
+    if noisy and plain:
+        raise InvalidInputError(
+            f"{', '.join(noisy)} answer(s) with noise and {', '.join(plain)} without, so {', '.join(plain)} "
+            "would decide alone: let all sites add noise or none, or say that you want this (--mix)"
+        )
+
+
+def check_encrypted(settings: ServerSettings, rule: str | None, n_liars: int | None, held_out: Any) -> None:
+    """Refuse what an encrypted query cannot do."""
+    if settings.mode == "model":
+        raise InvalidInputError("encrypted queries are for query mode: in model mode no site is asked")
+    if (settings.rule if rule is None else rule) != "min":
+        raise InvalidInputError(
+            "an encrypted query can only take the minimum, because nobody reads the answers of a single "
+            "site: give the rule min (--rule min)"
+        )
+    if n_liars is not None:
+        raise InvalidInputError("the rule min withstands no lying site: leave out n_liars (--liars)")
+    if held_out is not None:
+        raise InvalidInputError("held-out rows (--held-out) are for the weighted rule only")
+
+
+def check_of_sum(encrypted: bool, rule: str | None, n_liars: int | None, held_out: Any) -> None:
+    """Refuse what a query cannot do that the server answers from the sum of private moments."""
+    if encrypted:
+        raise InvalidInputError(ANSWERED_BY_SERVER)
+    if rule not in (None, "min") or not (n_liars is None and held_out is None):
+        raise InvalidInputError(
+            "the sites have sent private moments, whose sum is one model: there are no answers of "
+            "sites for a rule to combine (leave out --rule, --liars and --held-out)"
+        )
+
+
+def labelled(held_out: tuple[Any, Any] | None, schema: Schema) -> tuple[Array, Array] | None:
+    """Held-out rows as sites are asked about them, and their classes."""
+    if held_out is None:
+        return None
+    return finite_rows(schema.transform(held_out[0])), class_labels(schema, *held_out)
+
+
+def asker_of(querier: str | SigningKey | None) -> tuple[str, SigningKey | None]:
+    """The name of who asks, and the key that signs, if there is one."""
+    if isinstance(querier, SigningKey):
+        return querier.key.name, querier
+    name = user_name() if querier is None else querier
+    key = find_signing_key(name)
+    return (name if key is None else key.key.name), key
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Rows, whom they are asked, and who asks: what every way of asking needs.
+
+    Parameters
+    ----------
+    folder : the server's. rows, members : from :func:`checked_rows`. asker, key : from :func:`asker_of`.
+    purpose : what the answers are for. timeout : seconds that sites have. batch_size : rows in one message.
+    """
+
+    folder: ServerFolder
+    rows: Array
+    members: Mapping[str, RegistryEntry]
+    asker: str
+    key: SigningKey | None
+    purpose: str
+    timeout: float
+    batch_size: int
+
+    def in_clear(self, combining: Combining, loaded: Loaded) -> list[Result]:
+        """Ask, and combine what comes back, batch by batch."""
+        starts = range(0, len(self.rows), self.batch_size)
+        asked = [
+            combining.query(self.rows[start : start + self.batch_size], new_query_id()) for start in starts
+        ]
+        queries = [each.mixed for each in asked]
+        sign = self._sign(sum(len(query.features) for query in queries), combining.server.rule)
+        # Closed here and not by the garbage collector: of a query that fails nothing stays in the spool.
+        with closing(ask_members(self.folder, queries, self.asker, self.timeout, sign, loaded)) as gathered:
+            return [combining.result(each, found) for each, found in zip(asked, gathered, strict=True)]
+
+    def encrypted(
+        self, lock: QueryKey, keys: Callable[[], bytes], stated: KeySignature | None = None
+    ) -> list[EncryptedPart]:
+        """Ask under a query key."""
+        asker, sign = self.asker, self._sign(len(self.rows), "min")
+        if stated is not None:  # its holder asks, whoever sends the rows
+            asker, sign = stated.name, lambda query, key: stated
+        how = (len(self.members), asker, self.timeout, self.batch_size, sign)
+        return ask_encrypted(self.folder, self.rows, lock, keys, *how)
+
+    def own_key(
+        self, bits: int | None, plain: PlainMap, looks: int | None, public: Array | None, keys: Any
+    ) -> tuple[Querier, QueryKey]:
+        """The secret key of who runs this, and its public part for the sites' classes and a map."""
+        bits = BITS if bits is None else bits
+        profiles = [site.profile for site in self.members.values() if site.profile is not None]
+        classes = sorted({label for profile in profiles for label in profile.classes})
+        measured = (profiles[0].measure, profiles[0].scale) if profiles[0].sums is None else ("joined", None)
+        map_ = chosen_map(*measured, bits, plain, looks, public, self.rows)
+        ring = Keyring(keys, away_from=self.folder.root)
+        querier = ring.querier(len(self.members), len(classes), bits)
+        return querier, query_key_of(querier, classes, bits, map_)
+
+    def _sign(self, amount: int, rule: str) -> Sign:
+        """What signs the messages of this question."""
+        if (key := self.key) is None:
+            return unsigned
+        id_, purpose = self.folder.federation_id, self.purpose
+        return lambda query, query_key: key.sign(
+            query, id_, purpose=purpose, amount=amount, rule=rule, query_key=query_key
+        )

@@ -286,7 +286,7 @@ class ServerFolder(_Folder):
     def prepare(self) -> None:
         """Make the folders that running needs."""
         super().prepare()
-        spool = (self.spool, self.spool / "requests", self.spool / "replies")
+        spool = (self.spool, *(self.spool / name for name in ("requests", "replies", "parcels")))
         for path in (*spool, self.models, self.sums, self.app):
             sweep_parts(private_folder(path))
 
@@ -301,7 +301,7 @@ class SiteFolder(_Folder):
         self.public_key = root / "node.pub"
         self.ledger = root / "ledger.db"  # what fits with noise have spent on this site's rows
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
-        self.alive = self.state / "alive.json"  # sign of life of the process that runs the site
+        self.alive = self.state / "alive"  # sign of life of the process that runs the site
         self.paused = self.state / "paused"  # while this file is there, nobody is answered
         self.kept_out = (
             self.state / "kept_out"

@@ -7,8 +7,10 @@ that the profile does not name are deleted.
 """
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, OnefoldError
 from onefold.federated.access.store import read_value, write_value
 from onefold.federated.flower.folders import SiteFolder
-from onefold.federated.flower.life import read_sign
-from onefold.federated.messages import Profile, digest_of
+from onefold.federated.flower.life import LifeSign
+from onefold.federated.messages import Profile, SiteFacts, digest_of
+from onefold.privacy.guarantee import Guarantee
+from onefold.privacy.ledger import Ledger, has_ledger
 
 Content = bytes | Callable[[Path], None]
 
@@ -71,7 +75,7 @@ def state_of(folder: SiteFolder) -> str:
         ready = folder.settings.takes_part_in_sums
     else:
         ready = (sums_of if profile.sends_only_sums else model_of)(folder, profile).exists()
-    sign = read_sign(folder.alive)
+    sign = LifeSign.last(folder.alive)
     if not ready:
         return "empty"
     if sign is None or not (sign.is_fresh and sign.is_there):
@@ -135,3 +139,48 @@ def recipe_of(folder: SiteFolder) -> dict[str, Any]:
     """How the last fit was made, as it was told; empty if it was not."""
     with folder.store.reading() as db:
         return dict(json.loads(read_value(db, "recipe", "{}")))
+
+
+# --- what a fit spends, and what is told of it --------------------------------------------------------------
+
+
+def begin_ledger(folder: SiteFolder, promise: Guarantee) -> None:
+    """Make the folder's ledger, if there is none, for releases like this one and the model that is there."""
+    if has_ledger(folder.ledger):
+        return
+    earlier = promised(folder)
+    persons = promise.person is not None and (earlier is None or earlier.person is not None)
+    epsilon, delta = promise.person if persons and promise.person is not None else promise.record
+    # A row of very many entries may be promised nothing as a whole.
+    unit = "entry" if not math.isfinite(epsilon) or delta >= 1.0 else "person" if persons else "record"
+    relation = promise.neighbours if earlier is None and unit != "entry" else "replace"
+    ledger = Ledger(unit=unit, neighbours=relation)  # type: ignore[arg-type]
+    if earlier is not None and earlier.holds:
+        ledger.spend_guarantee(earlier, "model fitted before there was a ledger")
+    ledger.save(folder.ledger)
+
+
+def promised(folder: SiteFolder) -> Guarantee | None:
+    """What the model that is there promises; None if there is none, or one of raw rows."""
+    profile = find_profile(folder)
+    return None if profile is None or profile.guarantee is None else Guarantee.from_dict(profile.guarantee)
+
+
+def facts_of(folder: SiteFolder) -> SiteFacts:
+    """What a site tells about itself besides its profile."""
+    settings = folder.settings
+    budget = None
+    if settings.tells_epsilon and folder.ledger.is_file():
+        with suppress(OnefoldError):
+            ledger = Ledger.load(folder.ledger)
+            limit = ledger.limit_epsilon
+            of = "no limit" if limit is None else f"limit {limit:g}"
+            budget = f"spent {ledger.spent}; {of}"
+    return SiteFacts(settings.name, _version("onefold"), _version("flwr"), settings.declared_rows, budget)
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"

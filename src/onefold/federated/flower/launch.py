@@ -294,12 +294,12 @@ def clientapp() -> None:
     """One message at a site, answered by the site's own application whatever the server sent along."""
 
     def own_application(*_: Any, **__: Any) -> Any:
-        def load(*_: Any) -> Any:
+        def answering(*_: Any) -> Any:
             from onefold.federated.flower.site_app import answer_message
 
             return answer_message
 
-        return load
+        return answering
 
     runtime = "flwr.supernode.runtime.run_clientapp"
     replace_private(f"{runtime}.install_from_fab", lambda _: lambda *_, **__: None)

@@ -1,32 +1,36 @@
-"""The sign of life of the run at the server: that it is there, what it is doing, and how fast queries go.
+"""The sign of life of the run at the server, and the watchdog that looks at it and may have the run replaced.
 
 A thread of the run writes it every second, also while one step takes long. On a full disk it is written over
 the old one, which takes no room. Whoever asks reads it, and the server's watchdog asks before it ends a run.
 """
 
-import json
 import os
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Self
 
 from onefold._base.files import is_disk_full, open_file
-from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.records import Record, record
+from onefold.exceptions import OnefoldError
 from onefold.federated.flower.folders import QUEUE
+
+if TYPE_CHECKING:
+    from onefold.federated.flower.spool import Spool
 
 SECONDS = 1.0  # between two signs
 SILENCE = 15.0  # a sign older than this says nothing any more
 BLOCK = 4096  # the file has whole blocks, so that another sign fits into its place
+MOST_BYTES = 2**20
 PACE_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class LifeSign:
+@record
+class LifeSign(Record, kind="sign of life"):
     """What the run tells about itself.
 
     Parameters
@@ -50,6 +54,42 @@ class LifeSign:
     is_full: bool = False
     run: str = ""
 
+    def leave(self, path: Path) -> bool:
+        """Leave the sign in the place of the last one, and return whether there was room for it.
+
+        It need not reach the disk, every second of the day.
+        """
+        text = self.to_bytes()
+        content = text.ljust(-(-len(text) // BLOCK) * BLOCK, b"\0")
+        part = path.with_suffix(".part")
+        try:
+            with open_file(part, "wb") as file:
+                file.write(content)
+            part.replace(path)
+            return True
+        except OSError as error:  # a full disk: over the old one, in one piece
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            with suppress(OSError), path.open("r+b", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size >= len(content):
+                    file.write(content.ljust(os.fstat(file.fileno()).st_size, b"\0"))
+            with suppress(OSError):
+                os.utime(path)  # where even that takes room
+            return not is_disk_full(error)
+
+    @classmethod
+    def last(cls, path: Path) -> Self | None:
+        """The sign that was left last; None if there is none, or not one of ours."""
+        for _ in range(3):  # it may be left just now
+            try:
+                sign = cls.from_bytes(path.read_bytes().rstrip(b"\0"), MOST_BYTES)
+                return replace(sign, time=max(sign.time, path.stat().st_mtime))
+            except OnefoldError:
+                time.sleep(0.01)
+            except OSError:
+                return None
+        return None
+
     @property
     def is_fresh(self) -> bool:
         """Whether it was written a short while ago."""
@@ -68,59 +108,6 @@ def born(pid: int) -> str | None:
         return None if about[0] in (b"Z", b"X") else about[19].decode()
     except (OSError, IndexError):
         return None
-
-
-def write_sign(path: Path, sign: LifeSign) -> bool:
-    """Write a sign in the place of the last one, and return whether there was room for it.
-
-    It need not reach the disk, every second of the day.
-    """
-    text = json.dumps(asdict(sign), allow_nan=False).encode()
-    content = text.ljust(-(-len(text) // BLOCK) * BLOCK)
-    part = path.with_suffix(".part")
-    try:
-        with open_file(part, "wb") as file:
-            file.write(content)
-        part.replace(path)
-        return True
-    except OSError as error:  # a full disk: over the old one, in one piece
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-        with suppress(OSError), path.open("r+b", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size >= len(content):
-                file.write(content.ljust(os.fstat(file.fileno()).st_size))
-        with suppress(OSError):
-            os.utime(path)  # where even that takes room
-        return not is_disk_full(error)
-
-
-def read_sign(path: Path) -> LifeSign | None:
-    """Read what :func:`write_sign` wrote; None if there is none, or not one of ours."""
-    for _ in range(3):  # it may be written just now
-        try:
-            plain = parse_json(path.read_bytes())
-            written = max(float(plain["time"]), path.stat().st_mtime)
-            return LifeSign(
-                written,
-                tuple(map(str, plain["online"])),
-                _or_none(int, plain.get("pid")),
-                _or_none(str, plain.get("born")),
-                str(plain.get("doing", "")),
-                float(plain.get("busy", 0.0)),
-                _or_none(float, plain.get("pace")),
-                int(plain.get("queue", QUEUE)),
-                bool(plain.get("is_full", False)),
-                str(plain.get("run", "")),
-            )
-        except FileNotFoundError:
-            return None
-        except NOT_READABLE:
-            time.sleep(0.01)
-    return None
-
-
-def _or_none(kind: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else kind(value)
 
 
 class Pulse:
@@ -186,7 +173,7 @@ class Pulse:
         )
         with self._lock, suppress(OSError):
             if self.is_wanted():
-                self.is_full = not write_sign(self.path, sign) or self.is_full
+                self.is_full = not sign.leave(self.path) or self.is_full
                 self.question.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
@@ -204,3 +191,69 @@ class Pulse:
         while not self._closing.is_set():
             self.beat()
             self._closing.wait(SECONDS)
+
+
+# --- the watchdog of a server -------------------------------------------------------------------------------
+# A run under load may be late with its sign of life, and replacing it loses the queries it carries. So it is
+# replaced only if its process has ended, if it does not answer a question for a long time, or if one step of
+# it has gone on for longer than any step does.
+
+
+LOOKS = 5  # in a row: after a pause of the whole machine the sign of life is old for a moment
+ANSWER_SECONDS = 120.0
+LONGEST_STEP = 900.0
+
+
+class Watchdog:
+    """Looks at the sign of life of a run, and asks the run where it is old.
+
+    Parameters
+    ----------
+    spool : where the sign is and the question goes. is_there : whether a process of the run has not ended.
+    clock : seconds that never go back.
+    """
+
+    def __init__(
+        self, spool: "Spool", is_there: Callable[[int], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.spool, self.is_there, self._clock = spool, is_there, clock
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, with a new run."""
+        self._odd = 0
+        self._asked: float | None = None
+
+    def why_replace(self) -> str | None:
+        """To be called every second or so: why the run is to be replaced; None to leave it alone."""
+        sign = self.spool.life()
+        if sign is None or sign.pid is None:
+            return self._often("it has given no sign of life", sign is not None and sign.is_fresh)
+        if not self.is_there(sign.pid):
+            return self._often("its process has ended", False)
+        self._odd = 0
+        if sign.is_fresh:
+            self._asked = None
+            if sign.busy > LONGEST_STEP:
+                return f"it has been {sign.doing} for {sign.busy:.0f} s"
+            return None
+        return self._unanswered(sign)
+
+    def _often(self, why: str, is_well: bool) -> str | None:
+        self._odd = 0 if is_well else self._odd + 1
+        return why if self._odd > LOOKS else None
+
+    def _unanswered(self, sign: LifeSign) -> str | None:
+        """Ask, or see whether the question was answered; a run that answers is busy."""
+        now = self._clock()
+        if self._asked is None or not self.spool.question.exists():
+            try:
+                open_file(self.spool.question, "ab").close()
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+                return None  # nothing can be asked, and nothing started
+            self._asked = now
+        if now - self._asked <= ANSWER_SECONDS:
+            return None
+        return f"its process is there and has not answered for {now - self._asked:.0f} s ({sign.doing})"

@@ -24,7 +24,7 @@ from onefold.federated.flower.folders import (
 )
 from onefold.federated.flower.keeping import find_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
-from onefold.federated.flower.life import SECONDS, LifeSign, born, write_sign
+from onefold.federated.flower.life import SECONDS, LifeSign, Watchdog, born
 from onefold.federated.flower.processes import (
     CONNECTION,
     Process,
@@ -40,7 +40,6 @@ from onefold.federated.flower.processes import (
 from onefold.federated.flower.registry import Registry, RegistryEntry, Status
 from onefold.federated.flower.spool import Spool
 from onefold.federated.flower.summing import sum_approvals_of
-from onefold.federated.flower.watch import Watchdog
 
 # --- the server ---------------------------------------------------------------------------------------------
 
@@ -385,7 +384,7 @@ class Node:
         if abs(now - self._signed) >= SECONDS:
             self._signed = now
             there = (self.settings.name,) if self._was_connected else ()
-            write_sign(self.folder.alive, LifeSign(now, there, os.getpid(), born(os.getpid())))
+            LifeSign(now, there, os.getpid(), born(os.getpid())).leave(self.folder.alive)
 
     def _tell_who_waits(self) -> None:
         """Tell the data owner that a querier waits; once for each change of who waits."""
@@ -464,19 +463,12 @@ class Node:
 
 
 PROJECT = """\
-[build-system]
-requires = ["hatchling"]
-build-backend = "hatchling.build"
-
 [project]
 name = "onefold-federation"
 version = "1.0.0"
 description = "Queries to the sites of a federation, one number per row and class back."
 license = "Apache-2.0"
 dependencies = []
-
-[tool.hatch.build.targets.wheel]
-packages = ["."]
 
 [tool.flwr.app]
 publisher = "onefold"

@@ -32,9 +32,9 @@ from prometheus_client.registry import Collector
 from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.flower.renewal import expiry
-from onefold.federated.flower.sightings import Sightings
+from onefold.federated.flower.setup import expiry
 from onefold.federated.flower.spool import Spool
+from onefold.federated.flower.status import Sightings
 
 if TYPE_CHECKING:
     from onefold.federated.flower.nodes import ServerNode
@@ -141,7 +141,7 @@ class ServerNumbers(Collector):
         self._look_at_sites(numbers, sign.online if sign is not None and is_up else ())
 
     def _look_at_sites(self, numbers: Numbers, online: Sequence[str]) -> None:
-        sites, notes = Registry(self.folder).sites, Sightings(self.folder).read()
+        sites, notes = Registry(self.folder).sites, Sightings(self.folder).notes
         for status in Status:
             count = sum(site.status is status for site in sites.values())
             numbers.tell("onefold_sites", count, status=status.value)

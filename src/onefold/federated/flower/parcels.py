@@ -9,31 +9,17 @@ on a full disk is kept until there is room.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from onefold._base.files import write_whole
 from onefold._base.records import Record, record
-from onefold.exceptions import FederationError, MessageError, OnefoldError
+from onefold.exceptions import MessageError
 from onefold.federated.access.signatures import QuerierName, SentSignature, SumSignature
-from onefold.federated.flower.folders import private_folder
-from onefold.federated.flower.spool import (
-    DISK_FULL,
-    GRACE,
-    NOT_RUNNING,
-    SILENT_LOOKS,
-    STALE_SECONDS,
-    Reply,
-    Spool,
-    in_time,
-    write_request,
-)
-from onefold.federated.messages import CARRIED, Failure, FailureCode, Message, SumParcel, check_name
+from onefold.federated.flower.site_app import NO_QUERY
+from onefold.federated.flower.spool import Box, Reply
+from onefold.federated.messages import CARRIED, Failure, FailureCode, Message, SumParcel
 
 LOG = logging.getLogger(__name__)
-PAUSE = 0.05
 # Why a site has said nothing, in words for whoever asks.
 ABSENT = "is not connected"
 SLOW = "has not replied in time"
@@ -55,83 +41,25 @@ class ParcelRequest(Record, kind="parcel request"):
     signature: Annotated[SumSignature, CARRIED]
     until: float | None = None
 
+    @property
+    def id(self) -> str:
+        """Id of the parcel."""
+        return self.parcel.query_id
 
-class ParcelSpool:
+
+class ParcelSpool(Box[ParcelRequest]):
     """The folder between the one who asks and the run at the server."""
 
     def __init__(self, root: Path) -> None:
-        self._spool = Spool(root)
-        self.root = root / "parcels"
-
-    def submit(self, request: ParcelRequest) -> None:
-        """Hand a request in; a :class:`FederationError` if the disk is full."""
-        sign = self._spool.life()
-        if sign is not None and sign.is_full:
-            raise FederationError(DISK_FULL)
-        latest = time.time() + request.timeout + GRACE
-        until = latest if request.until is None else min(request.until, latest)
-        private_folder(self.root)
-        content = replace(request, until=until).to_bytes()
-        write_request(self._path(request.parcel.query_id, "request"), content)
-
-    def requests(self) -> list[ParcelRequest]:
-        """Requests that have come in; those that nobody waits for any more are dropped.
-
-        They stay in the folder until they are :meth:`done`.
-        """
-        found = []
-        for path in sorted(self.root.glob("*.request")):
-            request = None
-            with suppress(OSError, OnefoldError):  # not one of ours: it is dropped
-                request = in_time(ParcelRequest.from_bytes(path.read_bytes()))
-            if request is None:
-                path.unlink(missing_ok=True)
-            else:
-                found.append(request)
-        return found
-
-    def done(self, parcel: SumParcel) -> None:
-        """Drop a request that was sent, or whose reply is known."""
-        self._path(parcel.query_id, "request").unlink(missing_ok=True)
-
-    def deliver(self, parcel: SumParcel, found: Message | str) -> None:
-        """Put down what came, or why nothing did."""
-        said = Reply((parcel.site,), (), found) if isinstance(found, str) else Reply((parcel.site,), (found,))
-        write_whole(self._path(parcel.query_id, "reply"), said.to_bytes())
+        super().__init__(root, ParcelRequest, "parcels", "parcels")
 
     def wait(self, parcel: SumParcel, seconds: float) -> SumParcel | Failure | str:
         """What came back for a parcel of ours, or why nothing did."""
-        path, deadline, silent = self._path(parcel.query_id, "reply"), time.monotonic() + seconds, 0
-        while not path.exists():
-            silent = 0 if self._spool.status() is not None else silent + 1
-            if silent > SILENT_LOOKS:
-                raise FederationError(NOT_RUNNING)
-            if time.monotonic() > deadline and not path.exists():
-                raise FederationError(f"the server did not reply within {seconds:g} s")
-            time.sleep(PAUSE)
-        content = path.read_bytes()
-        path.unlink()
-        reply = Reply.from_bytes(content)
+        reply = self.reply_to(parcel.query_id, seconds)
         found = reply.messages[0] if reply.messages else reply.trouble or ABSENT
         if not isinstance(found, SumParcel | Failure | str):
             raise MessageError("the server's reply is none to a step of an encrypted sum")
         return found
-
-    def withdraw(self, parcels: Sequence[SumParcel]) -> None:
-        """Drop what nobody waits for any more."""
-        for parcel in parcels:
-            for kind in ("request", "reply"):
-                self._path(parcel.query_id, kind).unlink(missing_ok=True)
-
-    def sweep(self) -> None:
-        """Drop what nobody will fetch any more."""
-        for path in private_folder(self.root).iterdir():
-            with suppress(OSError):
-                if path.stat().st_mtime < time.time() - STALE_SECONDS:
-                    path.unlink()
-
-    def _path(self, query_id: str, kind: str) -> Path:
-        return self.root / f"{check_name('a query id', query_id)}.{kind}"
 
 
 # Nodes, messages, seconds, who asks and the signatures; gives Flower's number of each message.
@@ -155,14 +83,13 @@ class Carrier:
 
     def look(self, online: Mapping[str, int]) -> None:
         """Send what has been handed in, and give up what took too long."""
-        for request in self._spool.requests():
+        for request in self._spool.take():
             site = request.parcel.site
             number = self._sent(request, online[site]) if site in online else ""
             if number:
                 self._open[number] = (request, time.monotonic() + request.timeout)
             else:
                 self._outbox.append((request, UNSENT if site in online else ABSENT))
-            self._spool.done(request.parcel)
         for number, (request, deadline) in list(self._open.items()):
             if time.monotonic() > deadline:
                 del self._open[number]
@@ -172,8 +99,9 @@ class Carrier:
         """Put down what has come; what cannot be written stays here for the next time."""
         while self._outbox:
             request, found = self._outbox[0]
-            if in_time(request) is not None:
-                self._spool.deliver(request.parcel, found)
+            if self._spool.is_awaited(request.id):
+                said: tuple[Any, ...] = ((), found) if isinstance(found, str) else ((found,),)
+                self._spool.deliver(request.id, Reply((request.parcel.site,), *said))
             del self._outbox[0]
 
     def sweep(self) -> None:
@@ -195,18 +123,20 @@ class Carrier:
         if number not in self._open:
             return
         request, _ = self._open.pop(number)
-        found = ABSENT if messages is None else _fitting(request.parcel, messages)
+        found: Message | str = ABSENT
+        if messages is not None:
+            site = request.parcel.site
+            found = fitting(request.id, site, messages, lambda m: isinstance(m, SumParcel | Failure))
         self._outbox.append((request, found))
 
 
-def _fitting(parcel: SumParcel, messages: Sequence[Message]) -> Message:
-    """The message of a site's reply that belongs to a parcel, or the failure that it amounts to."""
-    for message in messages:
-        if not isinstance(message, SumParcel | Failure) or message.site != parcel.site:
-            continue
-        if message.query_id == parcel.query_id:
+def fitting(
+    query_id: str, site: str, messages: Sequence[Message] | None, suits: Callable[[Any], bool]
+) -> Message:
+    """The one message of a site's reply that belongs to a request, or the failure that it amounts to."""
+    for message in messages or ():
+        if suits(message) and (message.query_id, message.site) == (query_id, site):  # type: ignore[attr-defined]
             return message
-    for message in messages:
-        if isinstance(message, Failure):  # one without a request speaks for it
-            return Failure(parcel.query_id, parcel.site, message.code)
-    return Failure(parcel.query_id, parcel.site, FailureCode.INTERNAL)
+    # A failure without a query speaks for all of them.
+    failed = [m.code for m in messages or () if isinstance(m, Failure) and m.query_id == NO_QUERY]
+    return Failure(query_id, site, failed[0] if failed else FailureCode.INTERNAL)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import IO
+from typing import Self
 
 from onefold._base.files import open_file, read_saved, write_whole
 from onefold.exceptions import FederationError
@@ -115,7 +115,7 @@ class Process:
         self._mark = environment[MARK]
         self._start = log.stat().st_size if log.exists() else 0
         self._log = log
-        with _append_private(log) as output:
+        with open_file(log, "ab") as output:
             # A session of its own: an interrupt from the keyboard reaches us, and we stop it in order.
             self._process = subprocess.Popen(
                 list(arguments),
@@ -210,8 +210,28 @@ class Watch:
             time.sleep(PAUSE)
 
 
-def _append_private(path: Path) -> IO[bytes]:
-    return open_file(path, "ab")
+class Background:
+    """What runs in the background of this process until it is stopped or a ``with`` block is left."""
+
+    _watch: Watch | None = None
+
+    def stop(self) -> None:
+        """Stop what this object started; does nothing if it started nothing.
+
+        Raises
+        ------
+        FederationError
+            If it had failed before, for example because the server refused a site.
+        """
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
 
 def _marked(mark: str) -> list[int]:

@@ -84,7 +84,7 @@ class Registry:
     def sites(self) -> dict[str, RegistryEntry]:
         """All sites that were ever invited, by name."""
         with self.store.reading() as db:
-            return _read(db)
+            return _listed(db)
 
     @property
     def kept_out(self) -> dict[str, str]:
@@ -167,7 +167,7 @@ class Registry:
         A removal may have been killed, and a model or sums may have come while a site was removed.
         """
         with self.store.transaction() as db:  # nobody is invited again meanwhile
-            for name in self._removed(_read(db)):
+            for name in self._removed(_listed(db)):
                 self._delete_files(name)
 
     def finish_removals(self) -> None:
@@ -213,7 +213,7 @@ class Registry:
     def _changing(self) -> Iterator[dict[str, RegistryEntry]]:
         """The list to be changed, while nobody else can; what the log notes meanwhile belongs to it."""
         with self.store.transaction() as db:
-            sites = _read(db)
+            sites = _listed(db)
             before = dict(sites)
             yield sites
             changed = [site for name, site in sites.items() if site is not before.get(name)]
@@ -240,7 +240,7 @@ def _profile(content: bytes) -> Profile:
     return Profile.from_bytes(content)
 
 
-def _read(db: sqlite3.Connection) -> dict[str, RegistryEntry]:
+def _listed(db: sqlite3.Connection) -> dict[str, RegistryEntry]:
     sites = {}
     query = "SELECT name, public_key, status, node_id, profile, reason FROM sites ORDER BY rowid"
     try:
@@ -271,16 +271,15 @@ def _objection(name: str, profile: Profile, others: list[Profile]) -> str | None
             return OTHER_NOISE
         if (profile.sums is None) != (other.sums is None):
             return NO_SUMS if profile.sums is None else OTHER_SUMS
-        if profile.measure != other.measure:
-            return "other-measure"
-        if not isclose(profile.scale or 1.0, other.scale or 1.0, rel_tol=1e-9):
-            return "other-scale"
-        if profile.n_features != other.n_features:
-            return "other-features"
-        if None not in (profile.columns, other.columns) and profile.columns != other.columns:
-            return "other-columns"
-        if type(profile.classes[0]) is not type(other.classes[0]):
-            return "other-labels"
+        alike = {
+            "other-measure": profile.measure == other.measure,
+            "other-scale": isclose(profile.scale or 1.0, other.scale or 1.0, rel_tol=1e-9),
+            "other-features": profile.n_features == other.n_features,
+            "other-columns": profile.columns == other.columns or None in (profile.columns, other.columns),
+            "other-labels": type(profile.classes[0]) is type(other.classes[0]),
+        }
+        if not all(alike.values()):
+            return next(code for code, is_alike in alike.items() if not is_alike)
     return None
 
 

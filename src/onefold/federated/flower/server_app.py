@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,13 @@ from onefold.federated.flower.evaluation import Evaluations
 from onefold.federated.flower.folders import SERVER_VARIABLE, ServerFolder, log_to
 from onefold.federated.flower.launch import NODE_UNAVAILABLE
 from onefold.federated.flower.numbers import OF_THE_RUN, Numbers
-from onefold.federated.flower.parcels import Carrier, ParcelSpool
+from onefold.federated.flower.parcels import Carrier, ParcelSpool, fitting
 from onefold.federated.flower.registry import Registry, Status
-from onefold.federated.flower.sightings import Sightings
 from onefold.federated.flower.site_app import (
     ANSWERS,
     FACTS,
     KEPT_OUT,
     MODEL,
-    NO_QUERY,
     PROFILE,
     SEALED,
     SUM_STEP,
@@ -46,6 +45,7 @@ from onefold.federated.flower.site_app import (
     to_records,
 )
 from onefold.federated.flower.spool import Reply, Request, Spool
+from onefold.federated.flower.status import Sightings
 from onefold.federated.flower.sums import KeptSums, SiteSums
 from onefold.federated.local_model import LocalModel
 from onefold.federated.messages import (
@@ -377,7 +377,10 @@ class Exchange:
     def take(self, message_id: str, messages: Sequence[Message] | None) -> list[Message]:
         """Note what a site replied, and return it; None if its reply was none of a federation."""
         site = self.waiting.pop(message_id)
-        found = [_fitting(request, site, messages) for request in self.requests]
+        found = [
+            fitting(request.id, site, messages, partial(_is_what_was_asked, request))
+            for request in self.requests
+        ]
         for request, message in zip(self.requests, found, strict=True):
             self.replies.setdefault(request.query.id, []).append(message)
             self.answered[request.query.id] += not isinstance(message, Failure)
@@ -391,25 +394,11 @@ class Exchange:
         }
 
 
-def _fitting(request: Request, site: str, messages: Sequence[Message] | None) -> Message:
-    """The one message of a site's reply that belongs to a request, or the failure it amounts to."""
-    for message in messages or ():
-        if not isinstance(message, Answers | SealedAnswers | Failure) or message.site != site:
-            continue
-        if message.query_id == request.query.id and _is_what_was_asked(request, message):
-            return message
-    # A failure without a query speaks for all of them.
-    for message in messages or ():
-        if isinstance(message, Failure) and message.query_id == NO_QUERY:
-            return Failure(request.query.id, site, message.code)
-    return Failure(request.query.id, site, FailureCode.INTERNAL)
-
-
 def _is_what_was_asked(request: Request, message: Message) -> bool:
     """Answers in clear without a query key, only encrypted ones with a query key; or a failure."""
     if isinstance(message, Answers):
         return request.lock is None and len(message.values) == len(request.query.features)
-    return isinstance(message, Failure) or request.lock is not None
+    return isinstance(message, Failure) or (isinstance(message, SealedAnswers) and request.lock is not None)
 
 
 def batches(requests: Sequence[Request]) -> list[list[Request]]:

@@ -6,6 +6,7 @@ import ipaddress
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -195,7 +196,7 @@ def make_authority(certificate: Path, key: Path, name: str, *, keep_key: bool = 
     """
     x509, ec = _crypto(X509), _crypto(CURVES)
     if keep_key:
-        private = _read_private(key)
+        private = _private_key(key)
     else:
         private = ec.generate_private_key(ec.SECP384R1())
     subject = _name(f"{name} authority")
@@ -214,7 +215,7 @@ def issue_server_certificate(
     """A server certificate for ``hosts`` and this machine, signed by the authority."""
     x509, ec = _crypto(X509), _crypto(CURVES)
     issuer = x509.load_pem_x509_certificate(authority.read_bytes())
-    signer = _read_private(authority_key)
+    signer = _private_key(authority_key)
     private = ec.generate_private_key(ec.SECP384R1())
     names = [_host(host) for host in dict.fromkeys([*hosts, *THIS_MACHINE])]
     builder = (
@@ -230,13 +231,10 @@ def issue_server_certificate(
     _sign(builder, signer, certificate, private, key)
 
 
-def _read_private(path: Path) -> Any:
+def _private_key(path: Path) -> Any:
     """The private key in a file."""
-
-    def read(content: bytes) -> Any:
-        return _crypto(SERIALIZATION).load_pem_private_key(content, password=None)
-
-    return read_saved(path, "there is no private key", read, secret=True)
+    opened = partial(_crypto(SERIALIZATION).load_pem_private_key, password=None)
+    return read_saved(path, "there is no private key", opened, secret=True)
 
 
 def make_node_key(key: Path, public: Path) -> None:
@@ -327,3 +325,66 @@ def _sign(builder: Any, signer: Any, certificate: Path, private: Any, key: Path)
 
 def _crypto(module: str) -> Any:
     return require(module, "federated")
+
+
+# --- certificates end after a year --------------------------------------------------------------------------
+
+
+WARN_DAYS = 30
+
+
+def expiry(certificate: Path) -> datetime | None:
+    """When a certificate ends; None if there is none to read."""
+    try:
+        found = require("cryptography.x509", "federated").load_pem_x509_certificate(certificate.read_bytes())
+    except (OSError, ValueError):
+        return None
+    end: datetime = found.not_valid_after_utc
+    return end
+
+
+def expiry_warnings(folder: ServerFolder | SiteFolder, now: datetime | None = None) -> tuple[str, ...]:
+    """One line for each certificate of a folder that ends within 30 days, with what to do."""
+    if folder.settings.insecure:
+        return ()
+    now = datetime.now(UTC) if now is None else now
+    if isinstance(folder, ServerFolder):
+        advice = {
+            folder.certificate: ("the server's certificate", "run onefold federate renew"),
+            folder.ca: ("the authority's certificate", "run onefold federate renew --authority"),
+        }
+    else:
+        ask = "ask the server's operator for the renewed ca.crt"
+        advice = {folder.ca: ("the certificate by which the server is recognised", ask)}
+    lines = []
+    for path, (what, todo) in advice.items():
+        end = expiry(path)
+        if end is not None and (end - now).days < WARN_DAYS:
+            how = "has ended" if end <= now else f"ends in {(end - now).days} days"
+            lines.append(f"{what} {how} ({end.date().isoformat()}): {todo}")
+    return tuple(lines)
+
+
+def renew(folder: ServerFolder, *, authority: bool = False) -> dict[str, Any]:
+    """Write a new server certificate, valid for a year; with ``authority`` also a new one of the same key.
+
+    The federation stays the same: sites recognise the server by the authority's old certificate until that
+    ends, and queriers' signatures hold. A server certificate is of no use after its authority's has ended.
+    """
+    if folder.settings.insecure:
+        raise InvalidInputError("a plaintext federation has no certificates")
+    if not folder.ca_key.is_file():
+        raise InvalidInputError(f"{folder.ca_key}: no such file; only who has the authority's key can renew")
+    if authority:
+        make_authority(folder.ca, folder.ca_key, "onefold federation", keep_key=True)
+    end = expiry(folder.ca)
+    if end is None or end <= datetime.now(UTC):
+        raise InvalidInputError("the authority's certificate has ended: renew it too (--authority)")
+    hosts = [folder.settings.host]
+    issue_server_certificate(folder.certificate, folder.key, folder.ca, folder.ca_key, hosts)
+    made = expiry(folder.certificate)
+    return {
+        "certificate": None if made is None else made.isoformat(),
+        "authority": end.isoformat(),
+        "authority_renewed": authority,
+    }

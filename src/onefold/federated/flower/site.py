@@ -17,10 +17,9 @@ from onefold.federated.access.log import SiteEvent
 from onefold.federated.contract import default_classifier
 from onefold.federated.flower.admission import approvals_of, note_sent
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
-from onefold.federated.flower.keeping import find_profile, read_profile, recipe_of
-from onefold.federated.flower.ledgers import begin_ledger, promised
+from onefold.federated.flower.keeping import begin_ledger, find_profile, promised, read_profile, recipe_of
 from onefold.federated.flower.nodes import GIVE_UP_SECONDS, Node
-from onefold.federated.flower.processes import Watch
+from onefold.federated.flower.processes import Background, Watch
 from onefold.federated.flower.site_app import (
     column_names,
     may_send,
@@ -41,14 +40,16 @@ from onefold.privacy.moments import PrivateMoments
 from onefold.tables import Schema
 from onefold.tables.columns import count_rows
 from onefold.tables.formats import is_address, split_address
+from onefold.tables.schema import AS_THEY_STAND
 
 PLACES = (".", "sites", "federation/sites")
 
 PathLike = str | os.PathLike[str]
 Confirm = Callable[[Guarantee | None, int], None]
+Store = Callable[..., Profile]
 
 
-class Site:
+class Site(Background):
     """A site of a federation, on the machine with its data.
 
     Parameters
@@ -103,7 +104,6 @@ class Site:
             raise InvalidInputError(f"{folder}: no site's folder; name the one made by the server's operator")
         self.folder = found[0]
         self.forgotten = ForgottenPersons(self.folder.store)
-        self._watch: Watch | None = None
 
     @property
     def settings(self) -> SiteSettings:
@@ -157,7 +157,7 @@ class Site:
         columns: Sequence[str] | None = None,
         person: ArrayLike | None = None,
         ledger: AnyLedger = None,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         send_plain_sums: bool = False,
         recipe: Mapping[str, Any] | None = None,
         confirm: Confirm | None = None,
@@ -197,7 +197,7 @@ class Site:
             Account in which a fit with noise is entered before any noise is drawn, besides the folder's own;
             a fit beyond the limit of either is refused. A folder whose ledger has counted a fit takes
             another one only if a ledger is named; its own will do.
-        schema : Schema, default=None
+        schema : Schema, default=AS_THEY_STAND
             The declared contract of the table, the same at all sites, as in
             :class:`onefold.federated.LocalModel`. The server compares it; names of its fields are told to
             the server.
@@ -218,38 +218,32 @@ class Site:
         Site
             This object.
         """
-        unchanged = partial(self._check_list, self.forgotten.marks)
-        declared = Schema.of(schema)
-        X, y, person = without_forgotten(self.forgotten, X, y, person, declared)
+        seen = self.forgotten.marks
+        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if send_plain_sums:
-            if declared.plain:
+            if schema.plain:
                 raise InvalidInputError(NEEDS_SCHEMA)
             if estimator is None:
-                estimator = default_classifier(declared).set_params(measure="euclidean")
+                estimator = default_classifier(schema).set_params(measure="euclidean")
         model = LocalModel(
             estimator,
             mechanism,
             fabricate=fabricate,
             label_mechanism=label_mechanism,
             keep_rows=send_plain_sums,
-            schema=declared,
+            schema=schema,
         )
-        n_features = declared.width_of(X)
-        if send_plain_sums and not (label_mechanism is None and model.promise(n_features) is None):
+        promise = model.promise(schema.width_of(X))
+        if send_plain_sums and not (label_mechanism is None and promise is None):
             raise InvalidInputError(NO_NOISE)
-        promise, n_rows = model.promise(n_features), count_rows(X)
-        if confirm is not None:
-            confirm(promise, n_rows)
-        unchanged()  # before anything is spent
-        model.ledger = self._ledgers(promise, ledger)
-        if columns is None and declared.plain:
-            columns = column_names(X)
-        model.fit(X, y, person=person)
-        kept = None if recipe is None else {**recipe, "rows": n_rows}
-        store_model(
-            self.folder, model, columns, send_plain_sums=send_plain_sums, recipe=kept, check=unchanged
-        )
-        return self
+
+        def make(ledgers: AnyLedger) -> Store:
+            model.ledger = ledgers
+            model.fit(X, y, person=person)
+            names = _columns_of(X, columns, schema)
+            return partial(store_model, self.folder, model, names, send_plain_sums=send_plain_sums)
+
+        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
 
     def fit_moments(
         self,
@@ -257,7 +251,7 @@ class Site:
         y: ArrayLike | None,
         moments: PrivateMoments,
         *,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         person: Any = None,
         columns: Sequence[str] | None = None,
         ledger: AnyLedger = None,
@@ -279,7 +273,7 @@ class Site:
         moments : PrivateMoments
             The release that all sites agree on, see :func:`onefold.federated.declared.declared_moments`. Its
             own ledger is not used.
-        schema : Schema or None, default=None
+        schema : Schema, default=AS_THEY_STAND
             The declared contract of the table, the same at all sites.
         person : array-like of shape (n,), False or None, default=None
             Who each row is about: the release then protects persons. None takes the person column of a
@@ -298,31 +292,24 @@ class Site:
         Site
             This object.
         """
-        unchanged = partial(self._check_list, self.forgotten.marks)
-        declared = Schema.of(schema)
-        X, y, person = without_forgotten(self.forgotten, X, y, person, declared)
+        seen = self.forgotten.marks
+        X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if moments.epsilon is None or moments.classes is None:
             raise InvalidInputError("moments of a site need epsilon and the declared classes")
-        by_schema = declared.person is not None and declared.rows_per_person is not None
-        of_persons = by_schema if person is None else person is not False
-        n_features = declared.width_of(X)
+        of_persons = _is_of_persons(person, schema)
         agreed: PrivateMoments = clone(moments)
         if of_persons and agreed.rows_per_person is None:
-            agreed.set_params(rows_per_person=declared.rows_per_person)
-        promise = agreed.promise(n_features, of_persons=of_persons, schema=declared)
+            agreed.set_params(rows_per_person=schema.rows_per_person)
+        promise = agreed.promise(schema.width_of(X), of_persons=of_persons, schema=schema)
         if not promise.holds:
             raise InvalidInputError(f"these moments would promise nothing: {'; '.join(promise.voided_by)}")
-        n_rows = count_rows(X)
-        if confirm is not None:
-            confirm(promise, n_rows)
-        unchanged()  # before anything is spent
-        agreed.set_params(ledger=self._ledgers(promise, ledger))
-        if columns is None and declared.plain:
-            columns = column_names(X)
-        released = release_moments(X, y, agreed, person=person, schema=declared)
-        kept = None if recipe is None else {**recipe, "rows": n_rows}
-        store_moments(self.folder, released, columns, kept, check=unchanged)
-        return self
+
+        def make(ledgers: AnyLedger) -> Store:
+            agreed.set_params(ledger=ledgers)
+            released = release_moments(X, y, agreed, person=person, schema=schema)
+            return partial(store_moments, self.folder, released, _columns_of(X, columns, schema))
+
+        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
 
     def fit_numbers(
         self,
@@ -364,20 +351,37 @@ class Site:
         Site
             This object.
         """
-        unchanged = partial(self._check_list, self.forgotten.marks)
-        schema = agreed.schema
-        X, _, person = without_forgotten(self.forgotten, X, None, person, schema)
+        seen = self.forgotten.marks
+        X, _, person = without_forgotten(self.forgotten, X, None, person, agreed.schema)
         if send_plain_sums != (agreed.epsilon is None):
             raise InvalidInputError(NO_NOISE if send_plain_sums else NEEDS_CONSENT)
-        by_schema = schema.person is not None and schema.rows_per_person is not None
-        of_persons = by_schema if person is None else person is not False
-        promise, n_rows = agreed.promise(of_persons=of_persons), count_rows(X)
+        promise = agreed.promise(of_persons=_is_of_persons(person, agreed.schema))
+
+        def make(ledgers: AnyLedger) -> Store:
+            return partial(store_numbers, self.folder, agreed.of(X, person=person, ledger=ledgers), agreed)
+
+        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
+
+    def _keep_fit(
+        self,
+        make: Callable[[AnyLedger], Store],
+        promise: Guarantee | None,
+        n_rows: int,
+        seen: frozenset[str],
+        ledger: AnyLedger,
+        recipe: Mapping[str, Any] | None,
+        confirm: Confirm | None,
+    ) -> Self:
+        """Put a fit in the place of the one before: asked about first, then charged, made, and kept.
+
+        ``seen`` are the marks of the forgotten persons whose rows were left out of it.
+        """
+        unchanged = partial(self._check_list, seen)
         if confirm is not None:
             confirm(promise, n_rows)
         unchanged()  # before anything is spent
-        released = agreed.of(X, person=person, ledger=self._ledgers(promise, ledger))
-        kept = None if recipe is None else {**recipe, "rows": n_rows}
-        store_numbers(self.folder, released, agreed, kept, check=unchanged)
+        store = make(self._ledgers(promise, ledger))
+        store(recipe=None if recipe is None else {**recipe, "rows": n_rows}, check=unchanged)
         return self
 
     def forget(self, person: Any) -> Self:
@@ -516,13 +520,14 @@ class Site:
         """
         if withdraw_plain_sums:
             withdraw_sums(self.folder)
-        given: dict[str, Any] = {"per_minute": per_minute, "total": total, "sends": sends}
-        given |= {"caller_total": querier_total}
-        given |= {"approval": approval, "declared_rows": declared_rows, "tells_epsilon": tells_epsilon}
-        given |= {"sum_table": None if sum_table is None else _whole_place(sum_table)}
-        given |= {"sum_key": None if sum_key is None else _whole_path(sum_key)}
-        places = {name: _whole_path(path) for name, path in (sum_encoders or {}).items()}
-        given |= {"sum_encoders": places or None}
+        limits = {"per_minute": per_minute, "total": total, "caller_total": querier_total}
+        told = {"sends": sends, "approval": approval, "declared_rows": declared_rows}
+        places = {
+            "sum_table": None if sum_table is None else _whole_place(sum_table),
+            "sum_key": None if sum_key is None else _whole_path(sum_key),
+        }
+        encoders = {name: _whole_path(path) for name, path in (sum_encoders or {}).items()}
+        given = {**limits, **told, **places, "tells_epsilon": tells_epsilon, "sum_encoders": encoders or None}
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         settings = replace(self.settings, **changes)
         trusted = {check_digest(key) for key in trust_keys}
@@ -604,18 +609,6 @@ class Site:
         self._watch = Watch(node.check, node.stop)
         return self
 
-    def stop(self) -> None:
-        """Disconnect; does nothing if :meth:`start` was not called.
-
-        Raises
-        ------
-        FederationError
-            If the site had failed before, for example because the server refused it.
-        """
-        watch, self._watch = self._watch, None
-        if watch is not None:
-            watch.close()
-
     def serve(
         self,
         seconds: float | None = None,
@@ -646,14 +639,20 @@ class Site:
         with Node(self.folder, say, give_up) as node:
             Watch.until(node.check, seconds, keep_going)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
     def __repr__(self) -> str:
         return f"Site({str(self.folder.root)!r})"
+
+
+def _columns_of(X: Any, columns: Sequence[str] | None, schema: Schema) -> Sequence[str] | None:
+    """The names of columns that a schema does not name: as they are given, or those of a data frame."""
+    return column_names(X) if columns is None and schema.plain else columns
+
+
+def _is_of_persons(person: Any, schema: Schema) -> bool:
+    """Whether a release protects persons: those that are given, or those whom the schema names."""
+    if person is None:
+        return schema.person is not None and schema.rows_per_person is not None
+    return person is not False
 
 
 def _whole_path(path: PathLike) -> str:

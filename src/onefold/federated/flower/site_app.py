@@ -36,6 +36,7 @@ from onefold.federated.flower.admission import are_covered, leaving, note_sent, 
 from onefold.federated.flower.folders import SITE_VARIABLE, SiteFolder, SiteSettings, log_to
 from onefold.federated.flower.keeping import (
     Changed,
+    facts_of,
     find_profile,
     keep,
     model_of,
@@ -45,12 +46,10 @@ from onefold.federated.flower.keeping import (
     write_profile,
 )
 from onefold.federated.flower.keeping import sums_of as sums_path
-from onefold.federated.flower.sightings import facts_of
 from onefold.federated.flower.summing import take_step
 from onefold.federated.flower.sums import (
     NUMBERS_RADIUS,
     SiteSums,
-    digest_of,
     joined_model,
     kept_sums,
     moments_profile,
@@ -80,6 +79,7 @@ from onefold.federated.messages import (
     SumParcel,
     check_name,
     columns_digest,
+    digest_of,
     from_bytes,
 )
 from onefold.federated.number_sums import NumberRelease
@@ -257,7 +257,7 @@ def store_model(
     What else is known about the fit stays here. All of it takes the place of the fit before, or nothing does.
     """
     sums = sums_of(folder.settings.name, model) if send_plain_sums else None
-    digest = None if sums is None else digest_of(sums)
+    digest = None if sums is None else digest_of(sums.content)
     profile = replace(model.profile(folder.settings.name), columns=columns_digest(columns), sums=digest)
     files: dict[Path, Any] = {model_of(folder, profile): partial(model.save, with_rows=False)}
     if sums is not None:

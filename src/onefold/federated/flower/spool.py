@@ -18,14 +18,14 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Generic, TypeVar
 
 from onefold._base.files import is_disk_full, open_file, write_whole
 from onefold._base.records import Record, record
 from onefold.exceptions import FederationError, MessageError, OnefoldError, ServerBusyError
 from onefold.federated.access.signatures import AnySignature, QuerierName
 from onefold.federated.flower.folders import QUEUE, private_folder
-from onefold.federated.flower.life import LifeSign, Pulse, read_sign
+from onefold.federated.flower.life import LifeSign, Pulse
 from onefold.federated.messages import CARRIED, Message, Query, QueryKey, check_digest, check_name
 
 if TYPE_CHECKING:
@@ -69,6 +69,11 @@ class Request(Record, kind="request"):
     signature: Annotated[AnySignature, CARRIED] | None = None
     until: float | None = None
 
+    @property
+    def id(self) -> str:
+        """Id of what is asked."""
+        return self.query.id
+
 
 @record
 class Reply(Record, kind="reply"):
@@ -81,69 +86,54 @@ class Reply(Record, kind="reply"):
     trouble: str = ""
 
 
-class Spool:
-    """The two folders, and the run's sign of life beside them."""
+class Box(Generic[AnyRequest]):
+    """Requests of one kind, the replies to them, and the run's sign of life beside them.
 
-    def __init__(self, root: Path) -> None:
+    Parameters
+    ----------
+    root : the spool's folder. kind : class of the requests. requests, replies : folders in it.
+    """
+
+    def __init__(
+        self, root: Path, kind: type[AnyRequest], requests: str = "requests", replies: str = "replies"
+    ) -> None:
         self.root = root
+        self._kind: type[AnyRequest] = kind
+        self._requests, self._replies = root / requests, root / replies
         self.expired = 0  # requests that were dropped because nobody waited for them any more
 
-    def submit(self, request: Request, patience: float | None = None) -> None:
+    def submit(self, request: AnyRequest, patience: float | None = None) -> None:
         """Hand a request in; after ``patience`` seconds nobody waits for its reply.
 
         A :class:`ServerBusyError` if too many wait already, a :class:`FederationError` if the disk is full.
         """
-        patience = request.timeout + GRACE if patience is None else patience
-        content = replace(request, until=time.time() + patience).to_bytes()
-        self._check_queue(len(content))
-        write_request(self._request(request.query.id), content)
-
-    def _check_queue(self, size: int) -> None:
-        """Refuse a request of a size if too many, or too many bytes, wait or are on their way."""
+        latest = time.time() + (request.timeout + GRACE if patience is None else patience)
+        until = latest if request.until is None else min(request.until, latest)
+        content = replace(request, until=until).to_bytes()
         sign = self.life()
         if sign is not None and sign.is_full:
             raise FederationError(DISK_FULL)
-        count, present = self.waiting()
-        most = QUEUE if sign is None else sign.queue
-        if count < most and (count == 0 or present + size <= MOST_BYTES):
-            return
-        pace = None if sign is None else sign.pace
-        seconds = UNKNOWN_PACE if pace is None else min(max(count / pace, SOON), LATE)
-        self._note_refusal()
-        what = f"{count} queries wait" if count >= most else f"queries of {present / 2**20:.0f} MiB wait"
-        raise ServerBusyError(
-            f"the server is busy: {what} already; try again in about {math.ceil(seconds)} s", seconds
-        )
+        self._check_queue(len(content), sign)
+        try:
+            write_whole(self._request(request.id), content)
+        except OSError as error:
+            if is_disk_full(error):
+                raise FederationError(DISK_FULL) from None
+            raise
 
-    def waiting(self) -> tuple[int, int]:
-        """How many requests wait or are on their way, and their bytes."""
-        sizes = []
-        with os.scandir(self.root / "requests") as entries:
-            for entry in entries:
-                with suppress(FileNotFoundError):  # answered meanwhile
-                    sizes.append(entry.stat().st_size)
-        return len(sizes), sum(sizes)
+    def _check_queue(self, size: int, sign: LifeSign | None) -> None:
+        """Refuse a request of a size if too much waits or is on its way."""
 
-    def _note_refusal(self) -> None:
-        """Let the file of refusals grow by a byte: several processes may do so at once."""
-        with suppress(OSError), open_file(self.refusals, "ab") as file:
-            file.write(b".")
-
-    @property
-    def refusals(self) -> Path:
-        """A file with a byte for each request that was refused because too many waited."""
-        return self.root / "refusals"
-
-    def take(self) -> list[Request]:
+    def take(self) -> list[AnyRequest]:
         """Requests that have come in, oldest first; those that nobody waits for any more are dropped.
 
         They stay in the folder under another name until they are delivered, withdrawn or given up.
         """
         found = []
-        for path in sorted((self.root / "requests").glob("*.request"), key=_age):
+        for path in sorted(self._requests.glob("*.request"), key=_age):
             request = None
             with suppress(OSError, OnefoldError):  # not one of ours: it is dropped
-                request = in_time(Request.from_bytes(path.read_bytes()))
+                request = in_time(self._kind.from_bytes(path.read_bytes()))
                 self.expired += request is None
             if request is None:
                 path.unlink(missing_ok=True)
@@ -157,18 +147,12 @@ class Spool:
         """Whether a request that was taken has not been withdrawn."""
         return self._taken(query_id).exists()
 
-    def give_up(self, but: Collection[str] = ()) -> None:
-        """Tell those who wait for requests that an earlier run took and did not answer; all but some."""
-        for path in (self.root / "requests").glob("*.taken"):
-            if path.stem not in but:
-                self.deliver(path.stem, Reply((), (), RESTARTED))
-
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""
         write_whole(self._reply(query_id), reply.to_bytes())
         self._taken(query_id).unlink(missing_ok=True)
 
-    def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
+    def reply_to(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
         """The reply to a request of ours; later than ``seconds`` only while it is being worked on."""
         path = self._reply(query_id)
         deadline = time.monotonic() + seconds
@@ -187,8 +171,6 @@ class Spool:
             time.sleep(0.05)
         reply = Reply.from_bytes(path.read_bytes())
         path.unlink()
-        if reply.trouble:
-            raise FederationError(TROUBLES.get(reply.trouble, "the server could not carry this query"))
         return reply
 
     def _why_late(self) -> str:
@@ -207,20 +189,20 @@ class Spool:
 
     def sweep(self, but: Collection[str] = ()) -> None:
         """Drop what nobody will fetch any more; not the queries that are still being worked on."""
-        for path in (*(self.root / "requests").iterdir(), *(self.root / "replies").iterdir()):
+        for path in {*self._requests.iterdir(), *self._replies.iterdir()}:
             if _age(path) < time.time() - STALE_SECONDS and path.stem not in but:
                 path.unlink(missing_ok=True)
-        for path in private_folder(self.root / "keys").iterdir():
-            if _age(path) < time.time() - UNUSED_KEYS_SECONDS:
-                path.unlink(missing_ok=True)
 
-    def keys(self, key_id: str) -> Path:
-        """Where the evaluation keys of a querier are, if they are: for the server to compute with."""
-        return private_folder(self.root / "keys") / f"{check_digest(key_id)}.keys"
+    def _request(self, query_id: str) -> Path:
+        return self._requests / f"{check_name('a query id', query_id)}.request"
 
-    def job(self, query_id: str) -> Path:
-        """The folder where encrypted answers to a query are gathered."""
-        return private_folder(self.root / "sealed") / check_name("a query id", query_id)
+    def _taken(self, query_id: str) -> Path:
+        return self._request(query_id).with_suffix(".taken")
+
+    def _reply(self, query_id: str) -> Path:
+        return self._replies / f"{check_name('a query id', query_id)}.reply"
+
+    # --- the run --------------------------------------------------------------------------------------------
 
     def pulse(self, queue: int = QUEUE) -> Pulse:
         """What gives the sign of life of the run that is wanted now, in this process."""
@@ -236,7 +218,7 @@ class Spool:
 
     def life(self) -> LifeSign | None:
         """The last sign of life of the run that is wanted; None if there is none."""
-        sign = read_sign(self._alive)
+        sign = LifeSign.last(self._alive)
         return sign if sign is not None and sign.run == self._run_name else None
 
     @property
@@ -277,20 +259,78 @@ class Spool:
 
     @property
     def _alive(self) -> Path:
-        return self.root / "alive.json"
+        return self.root / "alive"
 
     @property
     def _run(self) -> Path:
         return self.root / "run"
 
-    def _request(self, query_id: str) -> Path:
-        return self.root / "requests" / f"{check_name('a query id', query_id)}.request"
 
-    def _taken(self, query_id: str) -> Path:
-        return self._request(query_id).with_suffix(".taken")
+class Spool(Box[Request]):
+    """The queries that wait or are on their way, and what came back."""
 
-    def _reply(self, query_id: str) -> Path:
-        return self.root / "replies" / f"{check_name('a query id', query_id)}.reply"
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, Request)
+
+    def _check_queue(self, size: int, sign: LifeSign | None) -> None:
+        count, present = self.waiting()
+        most = QUEUE if sign is None else sign.queue
+        if count < most and (count == 0 or present + size <= MOST_BYTES):
+            return
+        pace = None if sign is None else sign.pace
+        seconds = UNKNOWN_PACE if pace is None else min(max(count / pace, SOON), LATE)
+        self._note_refusal()
+        what = f"{count} queries wait" if count >= most else f"queries of {present / 2**20:.0f} MiB wait"
+        raise ServerBusyError(
+            f"the server is busy: {what} already; try again in about {math.ceil(seconds)} s", seconds
+        )
+
+    def waiting(self) -> tuple[int, int]:
+        """How many requests wait or are on their way, and their bytes."""
+        sizes = []
+        with os.scandir(self._requests) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # answered meanwhile
+                    sizes.append(entry.stat().st_size)
+        return len(sizes), sum(sizes)
+
+    def _note_refusal(self) -> None:
+        """Let the file of refusals grow by a byte: several processes may do so at once."""
+        with suppress(OSError), open_file(self.refusals, "ab") as file:
+            file.write(b".")
+
+    @property
+    def refusals(self) -> Path:
+        """A file with a byte for each request that was refused because too many waited."""
+        return self.root / "refusals"
+
+    def give_up(self, but: Collection[str] = ()) -> None:
+        """Tell those who wait for requests that an earlier run took and did not answer; all but some."""
+        for path in self._requests.glob("*.taken"):
+            if path.stem not in but:
+                self.deliver(path.stem, Reply((), (), RESTARTED))
+
+    def wait(self, query_id: str, seconds: float, is_busy: Callable[[], bool] = lambda: False) -> Reply:
+        """The reply to a query of ours, as :meth:`reply_to`; refused if the run had trouble with it."""
+        reply = self.reply_to(query_id, seconds, is_busy)
+        if reply.trouble:
+            raise FederationError(TROUBLES.get(reply.trouble, "the server could not carry this query"))
+        return reply
+
+    def sweep(self, but: Collection[str] = ()) -> None:
+        """Drop what nobody will fetch any more, and evaluation keys that were not used for long."""
+        super().sweep(but)
+        for path in private_folder(self.root / "keys").iterdir():
+            if _age(path) < time.time() - UNUSED_KEYS_SECONDS:
+                path.unlink(missing_ok=True)
+
+    def keys(self, key_id: str) -> Path:
+        """Where the evaluation keys of a querier are, if they are: for the server to compute with."""
+        return private_folder(self.root / "keys") / f"{check_digest(key_id)}.keys"
+
+    def job(self, query_id: str) -> Path:
+        """The folder where encrypted answers to a query are gathered."""
+        return private_folder(self.root / "sealed") / check_name("a query id", query_id)
 
 
 def in_time(request: AnyRequest) -> AnyRequest | None:
@@ -300,16 +340,6 @@ def in_time(request: AnyRequest) -> AnyRequest | None:
     """
     left = math.inf if request.until is None else request.until - time.time()
     return None if left <= 0 else replace(request, timeout=min(request.timeout, left))
-
-
-def write_request(path: Path, content: bytes) -> None:
-    """Hand a request in; a :class:`FederationError` if the disk is full."""
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        if is_disk_full(error):
-            raise FederationError(DISK_FULL) from None
-        raise
 
 
 def _age(path: Path) -> float:

@@ -1,17 +1,18 @@
 """What the server's operator is told: which sites take part, which are there, and what each promises."""
 
 import time
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.registry import Registry, RegistryEntry, Status
-from onefold.federated.flower.renewal import expiry, expiry_warnings
-from onefold.federated.flower.sightings import Sighting, Sightings
+from onefold.federated.flower.setup import expiry, expiry_warnings
 from onefold.federated.flower.spool import NOT_RUNNING, Spool
+from onefold.federated.messages import Answers, Message, SealedAnswers, SiteFacts
 
 
 @dataclass(frozen=True)
@@ -141,11 +142,98 @@ class FederationStatus:
         return asdict(self) | lists
 
 
+# --- what the server notes as it goes along -----------------------------------------------------------------
+
+
+WRITE_SECONDS = 10.0  # while nothing but the time changes
+ASK_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """When a site was last connected, what it has answered since the server was made, and what it tells."""
+
+    last_seen: float | None = None
+    queries: int = 0
+    rows_answered: int = 0
+    version: str | None = None
+    flower: str | None = None
+    declared_rows: int | None = None
+    budget: str | None = None
+
+
+class Sightings:
+    """The notes on disk; written by the run at the server, read by everybody who asks for the status.
+
+    Nothing of this decides anything: it is for the operator's ``onefold federate status``.
+    """
+
+    def __init__(self, folder: ServerFolder, *, clock: Callable[[], float] = time.time) -> None:
+        self.store = folder.store
+        self._clock = clock
+        self._notes = self.notes
+        self._written = 0.0
+        self._online: frozenset[str] = frozenset()
+        self._asked: dict[str, float] = {}
+
+    def see(self, online: Iterable[str]) -> None:
+        """Note who is there now; to be called every second or so."""
+        now, present = self._clock(), frozenset(online)
+        for name in present:
+            self._change(name, last_seen=now)
+        self._asked = {name: then for name, then in self._asked.items() if name in present}
+        if present != self._online or abs(now - self._written) > WRITE_SECONDS:
+            self._online = present
+            self._keep_notes(now)
+
+    def to_ask(self) -> list[str]:
+        """Sites that are there and have not been asked for their facts lately; they count as asked now."""
+        now = self._clock()
+        names = [name for name in sorted(self._online) if abs(now - self._asked.get(name, 0.0)) > ASK_SECONDS]
+        self._asked |= dict.fromkeys(names, now)
+        return names
+
+    def count(self, site: str, messages: Sequence[Message] | None, sizes: Mapping[str, int]) -> None:
+        """Count what a site has answered; ``sizes`` are the rows of the queries it was sent."""
+        found = {
+            m.query_id for m in messages or () if isinstance(m, Answers | SealedAnswers) and m.site == site
+        }
+        rows = [sizes[query] for query in found if query in sizes]
+        if rows:
+            old = self._notes.get(site, Sighting())
+            self._change(site, queries=old.queries + len(rows), rows_answered=old.rows_answered + sum(rows))
+
+    def keep(self, site: str, facts: SiteFacts) -> None:
+        """Keep what a site tells about itself, if it speaks in its own name."""
+        if facts.site == site:
+            told = {"flower": facts.flower, "declared_rows": facts.rows, "budget": facts.budget}
+            self._change(site, version=facts.onefold, **told)
+            self._keep_notes(self._clock())
+
+    @property
+    def notes(self) -> dict[str, Sighting]:
+        """All notes on disk, by the names of the sites."""
+        with self.store.reading() as db:
+            return {name: Sighting(*note) for name, *note in db.execute("SELECT * FROM sightings")}
+
+    def _change(self, site: str, **values: Any) -> None:
+        self._notes[site] = replace(self._notes.get(site, Sighting()), **values)
+
+    def _keep_notes(self, now: float) -> None:
+        self._written = now
+        rows = [(name, *astuple(note)) for name, note in self._notes.items()]
+        with suppress(OSError), self.store.transaction() as db:  # a full disk must not end the run for this
+            db.executemany("INSERT OR REPLACE INTO sightings VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+
+
+# --- both together ------------------------------------------------------------------------------------------
+
+
 def status_of(folder: ServerFolder) -> FederationStatus:
     """The state of a federation now; its membership log is checked."""
     registry, online = Registry(folder), Spool(folder.spool).status()
     entries = registry.log.verify()
-    notes = Sightings(folder).read()
+    notes = Sightings(folder).notes
     sites = tuple(
         _site_status(site, site.name in (online or ()), notes.get(site.name, Sighting()))
         for site in registry.sites.values()
@@ -161,15 +249,7 @@ def status_of(folder: ServerFolder) -> FederationStatus:
 def _site_status(site: RegistryEntry, online: bool, note: Sighting) -> SiteStatus:
     """What is known about a site: what it said at joining, and what the server has noted since."""
     seen = None if note.last_seen is None else datetime.fromtimestamp(note.last_seen, UTC)
-    noted: dict[str, Any] = {
-        "last_seen": None if seen is None else seen.isoformat(timespec="seconds"),
-        "queries": note.queries,
-        "rows_answered": note.rows,
-        "version": note.version,
-        "flower": note.flower,
-        "declared_rows": note.declared_rows,
-        "budget": note.budget,
-    }
+    noted = asdict(note) | {"last_seen": None if seen is None else seen.isoformat(timespec="seconds")}
     known, profile = (site.name, site.status.value, site.reason, online), site.profile
     if profile is None:
         return SiteStatus(*known, **noted)

@@ -4,23 +4,30 @@ The round is a folder of files: whatever comes back from a site is a file there 
 command that was stopped goes on from there, and whoever has a copy of the folder can open the sum.
 """
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from onefold._base.files import file_lock, write_whole
+from onefold._base.records import Record, record
 from onefold._base.validation import Instance, Number, check_parameter
-from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError
+from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError, OnefoldError
 from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower.asking import GRACE, new_query_id, running_spool
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.flower.parcels import ParcelRequest, ParcelSpool
+from onefold.federated.flower.summing import UnusableShares
 from onefold.federated.messages import Bundle, Failure, FailureCode, Limits, SumParcel, SumStep
 from onefold.federated.secret import OpenedSum, SchemaSum
 
 MESSAGE, SIGNED, ANSWER = "sum", "signed", "answer"  # what is in the files of a round
+# What comes of a step: a file of a kind, and what is said of who has taken it.
+DONE = {
+    "contribute": (MESSAGE, "contributed"),
+    "sign": (SIGNED, "signed the list of sites"),
+    "answer": (ANSWER, "answered"),
+}
 RETRY = 2.0
 AGAIN = "run it again, it goes on from here"
 # What a site says, for whoever runs the round.
@@ -42,6 +49,13 @@ SAID = {
     FailureCode.NO_ENCRYPTION: "lacks a package that this sum needs (its log says which)",
     FailureCode.MALFORMED: "cannot use the request: the contract, or that the site is in it, is not right",
 }
+
+
+@record
+class SiteList(Record, kind="list of sites"):
+    """Which sites are in the sum of a round, from before the first holder is asked to sign."""
+
+    sites: tuple[str, ...]
 
 
 class SumRound:
@@ -130,11 +144,11 @@ class SumRound:
         if len(self._found(self._holders, ANSWER)) < self._contract.threshold:
             self._collect(sites, until)
             ready = self._check(sites, until)
-            self._write_list(sites)
-            self._ask_holders("sign", SIGNED, {name: [] for name in ready}, until)
+            self._fix_list(sites)
+            self._gather("sign", {name: [] for name in ready}, self._holders, until)
             signed = self._found(self._holders, SIGNED)
             lists = [path.read_bytes() for path in signed.values()]
-            self._ask_holders("answer", ANSWER, dict.fromkeys(signed, lists), until)
+            self._gather("answer", dict.fromkeys(signed, lists), self._holders, until)
         return self._total.open(self.answers)
 
     # --- the folder of the round --------------------------------------------------------------------------
@@ -211,13 +225,13 @@ class SumRound:
             "is refused for ever: go on with that one, or begin a new round"
         )
 
-    def _write_list(self, sites: list[str]) -> None:
+    def _fix_list(self, sites: list[str]) -> None:
         """Write down which sites are in the sum, before the first holder is asked to sign."""
         path = self._list_path
         with file_lock(path):
             known = self._known_list()
             if known is None:
-                write_whole(path, json.dumps({"sites": sites}).encode(), public=True)
+                SiteList(tuple(sites)).save(path, public=True)
             elif known != sites:
                 raise MessageError("another list of sites was written down in this round meanwhile")
 
@@ -229,34 +243,48 @@ class SumRound:
         if not self._list_path.is_file():
             return None
         try:
-            sites = json.loads(self._list_path.read_bytes())["sites"]
-            known = [site for site in self._contract.sites if site in sites]
-            if len(known) != len(sites):
-                raise ValueError
-            return known
-        except (ValueError, TypeError, KeyError, RecursionError):
+            sites = SiteList.load(self._list_path).sites
+            return sorted(sites, key=self._contract.place)
+        except InvalidInputError:  # also of a site that is not in the contract
             raise FileFormatError(f"{self._list_path}: damaged: begin a new round") from None
 
-    # --- the sites ----------------------------------------------------------------------------------------
+    # --- sites and key holders ----------------------------------------------------------------------------
+
+    def _gather(
+        self, step: SumStep, contents: Mapping[str, list[bytes]], names: list[str], until: float
+    ) -> None:
+        """Have every site that is to be in the sum, or enough of the key holders, take a step."""
+        of_sites, (kind, done) = step == "contribute", DONE[step]
+        while True:
+            have = self._found(names, kind)
+            lacking: dict[str, str] = {}
+            wanted = {name: what for name, what in contents.items() if name not in have}
+            for name, reply in self._ask(step, wanted).items():
+                found = _checked(reply, self._sender(kind), name)
+                if isinstance(found, str):
+                    lacking[name] = found
+                    said = found if of_sites else f"dropped out half-way: it {found}"
+                else:
+                    write_whole(self.path(name, kind), found, public=True)
+                    said = f"has {done} ({len(found)} bytes)" if of_sites else f"has {done}"
+                self._tell(name if of_sites else f"key holder {name}", step, said)
+            there = len(self._found(names, kind))
+            if there >= (len(names) if of_sites else self._contract.threshold):
+                return
+            if not self._pause(until):
+                few = self._few(f"have {done.partition(' ')[0]}", there, lacking)
+                raise FederationError(self._lacking(names, lacking) if of_sites else few)
 
     def _collect(self, sites: list[str], until: float) -> None:
-        """Have every site that is to be in the sum contribute."""
-        while True:
-            wanted = [site for site in sites if not self.path(site, MESSAGE).is_file()]
-            if not wanted:
-                return
-            said = self._ask("contribute", {site: [] for site in wanted})
-            lacking: dict[str, str] = {}
-            for site, reply in said.items():
-                found = _checked(reply, self._total.site_of, site)
-                if isinstance(found, str):
-                    lacking[site] = found
-                    self._tell(site, "contribute", found)
-                else:
-                    write_whole(self.path(site, MESSAGE), found, public=True)
-                    self._tell(site, "contribute", f"has contributed ({len(found)} bytes)")
-            if lacking and not self._pause(until):
-                raise FederationError(self._lacking(sites, lacking))
+        """Have every site that is to be in the sum contribute, unless all have."""
+        if len(self._found(sites, MESSAGE)) < len(sites):
+            self._gather("contribute", {site: [] for site in sites}, sites, until)
+
+    def _sender(self, kind: str) -> Callable[[bytes], str]:
+        """What tells who has made the content of a file."""
+        if kind == SIGNED:
+            return lambda content: self._total.signed_list(content)[0]
+        return self._total.site_of if kind == MESSAGE else self._total.holder_of
 
     def _lacking(self, sites: list[str], lacking: Mapping[str, str]) -> str:
         there, least = len(sites) - len(lacking), self._contract.least_sites
@@ -267,13 +295,11 @@ class SumRound:
         names = " ".join(sorted({*lacking, *(set(self._contract.sites) - set(sites))}))
         return f"{have}: {who}. Nothing was opened; {AGAIN}, or go on with --without {names}"
 
-    # --- the key holders ----------------------------------------------------------------------------------
-
     def _check(self, sites: list[str], until: float) -> list[str]:
         """Give every holder its shares; those that can use all of them, and have not signed yet."""
         routed = self._total.route(self.message_of(site) for site in sites)
         signed = self._found(self._holders, SIGNED)
-        ready: dict[str, dict[str, str]] = {}
+        ready: dict[str, Mapping[str, str]] = {}
         while True:
             left = {name: routed[name] for name in routed if name not in signed and name not in ready}
             lacking: dict[str, str] = {}
@@ -301,34 +327,6 @@ class SumRound:
                         f"({problem[:200]}). Nothing was signed or opened; go on with --without {site}, or "
                         "begin a new round"
                     )
-
-    def _ask_holders(
-        self, step: SumStep, kind: str, contents: Mapping[str, list[bytes]], until: float
-    ) -> None:
-        """Have holders sign or answer, until enough of them have."""
-        while True:
-            have = self._found(self._holders, kind)
-            said = self._ask(step, {name: what for name, what in contents.items() if name not in have})
-            lacking: dict[str, str] = {}
-            sender = self._signer_of if kind == SIGNED else self._total.holder_of
-            for name, reply in said.items():
-                found = _checked(reply, sender, name)
-                if isinstance(found, str):
-                    lacking[name] = found
-                    self._tell(f"key holder {name}", step, f"dropped out half-way: it {found}")
-                else:
-                    write_whole(self.path(name, kind), found, public=True)
-                    done = "has signed the list of sites" if kind == SIGNED else "has answered"
-                    self._tell(f"key holder {name}", step, done)
-            there = len(self._found(self._holders, kind))
-            if there >= self._contract.threshold:
-                return
-            if not self._pause(until):
-                done = "have signed" if kind == SIGNED else "have answered"
-                raise FederationError(self._few(done, there, lacking))
-
-    def _signer_of(self, signed: bytes) -> str:
-        return self._total.signed_list(signed)[0]
 
     def _few(self, what: str, there: int, lacking: Mapping[str, str]) -> str:
         n, t = len(self._contract.holders), self._contract.threshold
@@ -362,7 +360,7 @@ class SumRound:
                 found[site] = _said(spool.wait(parcel, self._timeout + GRACE))
             return found
         finally:
-            spool.withdraw(list(sent.values()))
+            spool.withdraw(parcel.query_id for parcel in sent.values())
 
     def _tell(self, who: str, step: str, what: str) -> None:
         """Say what a site does, once."""
@@ -397,12 +395,9 @@ def _checked(reply: bytes | str, sender: Callable[[bytes], str], site: str) -> b
         return f"sent what cannot be used ({error})"
 
 
-def _problems(content: bytes) -> dict[str, str] | str:
+def _problems(content: bytes) -> Mapping[str, str] | str:
     """Sites whose shares a holder cannot use; if the reply cannot be read, what is wrong with it."""
     try:
-        found = json.loads(content)
-    except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(why, str) for why in found.values()):
+        return UnusableShares.from_bytes(content).problems
+    except OnefoldError:
         return "sent what cannot be used"
-    return found

@@ -18,14 +18,15 @@ kept for the data owner to look at. Rows of persons who were forgotten are left 
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from onefold._base.files import write_whole
+from onefold._base.records import Record, record
 from onefold.exceptions import (
     BudgetExceededError,
     InvalidInputError,
@@ -40,15 +41,20 @@ from onefold.federated.access.log import SiteEvent
 from onefold.federated.access.signatures import QuerierKey, SumSignature
 from onefold.federated.flower.admission import approvals_of, note_sent, site_log
 from onefold.federated.flower.folders import SiteFolder, SiteSettings, private_folder
-from onefold.federated.flower.ledgers import begin_ledger
+from onefold.federated.flower.keeping import begin_ledger
 from onefold.federated.forgotten import ForgottenPersons, check_named, without_forgotten
 from onefold.federated.messages import Bundle, Failure, FailureCode, Message, SumParcel
-from onefold.federated.secret import HolderKey, SchemaSum, SumHolder
+from onefold.federated.secret import HolderKey, SchemaSum, SumContract, SumHolder
 from onefold.federated.secret.keys import KnownKeys
 from onefold.tables import read_table
 
 LOG = logging.getLogger(__name__)
 LARGEST_CONTRACT = 4 * 2**20
+REFUSALS: dict[type[Exception], FailureCode] = {
+    BudgetExceededError: FailureCode.BUDGET_SPENT,
+    MissingDependencyError: FailureCode.NO_ENCRYPTION,
+    MessageError: FailureCode.MALFORMED,
+}
 OFFERED, SIGNED = "offered", "messages"  # what a holder was asked to sign, and what it has signed
 
 
@@ -65,13 +71,8 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
         Replays(folder.store).check(signature)
         contract, *rest = Bundle.from_bytes(parcel.content).parts
         taken = _Step(folder, settings, _admitted(folder, settings, contract, signature))
-        steps: dict[str, Callable[[list[bytes]], bytes]] = {
-            "contribute": taken.contribute,
-            "check": taken.check,
-            "sign": taken.sign,
-            "answer": taken.answer,
-        }
-        reply = SumParcel(parcel.query_id, settings.name, parcel.step, steps[parcel.step](rest))
+        content = getattr(taken, parcel.step)(rest)  # one of four names: a parcel has no others
+        reply = SumParcel(parcel.query_id, settings.name, parcel.step, content)
         stated = signature.plain
         about = {"querier": stated.pop("name"), "id": signature.key.id, **stated}
         with folder.store.transaction():
@@ -81,19 +82,20 @@ def take_step(folder: SiteFolder, parcel: SumParcel, signature: SumSignature | N
     except QueryRefused as refusal:
         code = FailureCode(refusal.code)
         LOG.warning("refused sum step=%s query=%s code=%s", parcel.step, parcel.query_id, code)
-    except BudgetExceededError:
-        code = FailureCode.BUDGET_SPENT
-        LOG.warning("refused sum step=%s query=%s code=%s", parcel.step, parcel.query_id, code)
-    except MissingDependencyError as error:
-        code = FailureCode.NO_ENCRYPTION
-        LOG.warning("refused sum step=%s query=%s: %s", parcel.step, parcel.query_id, error)
-    except MessageError as error:
-        code = FailureCode.MALFORMED
+    except tuple(REFUSALS) as error:
+        code = next(code for kind, code in REFUSALS.items() if isinstance(error, kind))
         LOG.warning("refused sum step=%s query=%s: %s", parcel.step, parcel.query_id, error)
     except Exception as error:
         # The kind of error only: its text may quote rows.
         LOG.error("failed sum step=%s query=%s error=%s", parcel.step, parcel.query_id, type(error).__name__)
     return Failure(parcel.query_id, settings.name, code)
+
+
+@record
+class UnusableShares(Record, kind="list of unusable shares"):
+    """Sites whose shares a holder cannot use, and why."""
+
+    problems: dict[str, str]
 
 
 class _Step:
@@ -117,11 +119,15 @@ class _Step:
         epsilon, delta = promise.record if promise.person is None else promise.person
         self.about |= {"unit": promise.unit, "epsilon": epsilon, "delta": delta}
         if self._kept(site, "sum").is_file():  # nothing is read, and nothing charged
-            return self._as_agreed(lambda: self._total.contribute(site, None, self._rounds, key=key))  # type: ignore[arg-type]
+            with refusing(FailureCode.OTHER_ROUND, self._contract):
+                return self._total.contribute(site, None, self._rounds, key=key)  # type: ignore[arg-type]
         if self._settings.sum_table is None:
             raise QueryRefused(FailureCode.NOT_READY)
         vector = self._summed.vector(self._rows(self._settings.sum_table))
-        self._check_first(site)
+        with refusing(
+            FailureCode.OTHER_ROUND, self._contract
+        ):  # the second of two rounds only after the first
+            self._summed.check_first(site, self._rounds)
         ledger = self._folder.ledger
         begin_ledger(self._folder, promise)
         return self._total.contribute(site, vector, self._rounds, key=key, ledger=ledger)
@@ -130,30 +136,19 @@ class _Step:
         """The rows of this site's table, without those of forgotten persons."""
         schema = self._summed.schema
         forgotten = ForgottenPersons(self._folder.store)
-        try:
+        with refusing(FailureCode.NOT_READY, self._contract):
             check_named(forgotten, schema)
-        except InvalidInputError as error:
-            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
-            raise QueryRefused(FailureCode.NOT_READY) from None
         table = read_table(
             place, schema=schema.with_encoders(self._settings.sum_encoders or {}), private=True
         )
         return without_forgotten(forgotten, table, None, None, schema)[0]
-
-    def _check_first(self, site: str) -> None:
-        """Take part in the second of two rounds only after the first."""
-        try:
-            self._summed.check_first(site, self._rounds)
-        except InvalidInputError as error:
-            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
-            raise QueryRefused(FailureCode.OTHER_ROUND) from None
 
     def check(self, rest: list[bytes]) -> bytes:
         """Keep the shares of all sites for this holder, and tell which of them cannot be used."""
         holder = self._holder()
         problems = holder.problems(rest)
         Bundle(tuple(rest)).save(self._kept(holder.name, OFFERED))
-        return json.dumps(problems).encode()
+        return UnusableShares(problems).to_bytes()
 
     def sign(self, rest: list[bytes]) -> bytes:
         """Sign the list of the sites whose shares were checked last, unless another one was signed."""
@@ -162,7 +157,8 @@ class _Step:
         if not offered.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
         envelopes = Bundle.load(offered).parts
-        signature = self._as_agreed(lambda: holder.sign(envelopes))
+        with refusing(FailureCode.OTHER_ROUND, self._contract):
+            signature = holder.sign(envelopes)
         Bundle(envelopes).save(self._kept(holder.name, SIGNED))
         return signature
 
@@ -173,25 +169,25 @@ class _Step:
         if not kept.is_file():
             raise QueryRefused(FailureCode.NOT_READY)
         envelopes = Bundle.load(kept).parts
-        return self._as_agreed(lambda: holder.answer(envelopes, rest), FailureCode.NOT_AGREED)
-
-    def _as_agreed(self, step: Callable[[], bytes], code: FailureCode = FailureCode.OTHER_ROUND) -> bytes:
-        """Take a step that is refused if this round had another contract or another list here."""
-        try:
-            return step()
-        except InvalidInputError as error:
-            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
-            raise QueryRefused(code) from None
+        with refusing(FailureCode.NOT_AGREED, self._contract):
+            return holder.answer(envelopes, rest)
 
     def _holder(self) -> SumHolder:
         key = own_key(self._settings)
-        try:
+        with refusing(FailureCode.NOT_READY, self._contract):
             if key is None or key.name != self._settings.name:  # shares are sent to the site of that name
                 raise InvalidInputError("the key of this site is missing, or has another name than the site")
             return SumHolder(self._total, key, self._rounds)
-        except InvalidInputError as error:
-            LOG.warning("sum round=%s: %s", self._contract.round_id, error)
-            raise QueryRefused(FailureCode.NOT_READY) from None
+
+
+@contextmanager
+def refusing(code: FailureCode, contract: SumContract) -> Iterator[None]:
+    """Refuse a step with this code if the block fails, and say in the log why."""
+    try:
+        yield
+    except InvalidInputError as error:
+        LOG.warning("sum round=%s: %s", contract.round_id, error)
+        raise QueryRefused(code) from None
 
 
 def own_key(settings: SiteSettings) -> HolderKey | None:
@@ -258,11 +254,8 @@ def _admitted(
         raise QueryRefused(FailureCode.BAD_SIGNATURE)
     if settings.name not in (*contract.sites, *(holder.name for holder in contract.holders)):
         raise QueryRefused(FailureCode.MALFORMED)
-    try:
+    with refusing(FailureCode.UNTRUSTED_KEY, contract):
         known_keys(folder).check(contract)
-    except InvalidInputError as error:
-        LOG.warning("sum round=%s: %s", contract.round_id, error)
-        raise QueryRefused(FailureCode.UNTRUSTED_KEY) from None
     asked = AskedSum.of(signature, summed)
     # Before the data owner can decide, there is something to look at.
     kept = private_folder(folder.rounds) / f"{contract.digest}.contract"

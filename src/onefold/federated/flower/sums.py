@@ -12,7 +12,6 @@ plain sums it publishes scores, which sites add to their answers. With private m
 of numbers to predict, it answers queries itself, and sites are not asked.
 """
 
-import hashlib
 from collections.abc import Mapping
 from copy import copy
 from pathlib import Path
@@ -36,6 +35,7 @@ from onefold.federated.messages import (
     PrivateSums,
     Profile,
     PublicScores,
+    digest_of,
     from_bytes,
     plain_labels,
 )
@@ -100,7 +100,7 @@ def moments_profile(sums: SiteSums, measure: str = MOMENTS, columns: str | None 
         n_features = moments.n_features_in_
     if len(sums.content) > Limits().max_bytes:
         raise InvalidInputError("the moments of so many columns are larger than a message: use fewer columns")
-    promise, digest = moments.guarantee_, digest_of(sums)
+    promise, digest = moments.guarantee_, digest_of(sums.content)
     classes = plain_labels(np.sort(message_classes(moments.classes_)))
     return Profile(
         sums.site,
@@ -117,14 +117,9 @@ def moments_profile(sums: SiteSums, measure: str = MOMENTS, columns: str | None 
     )
 
 
-def digest_of(sums: SiteSums) -> str:
-    """The digest of the content of sums, for the site's profile."""
-    return hashlib.sha256(sums.content).hexdigest()
-
-
 def kept_sums(folder: SiteFolder, profile: Profile) -> SiteSums | None:
     """What a site sends of its rows; None unless the fit of this very model was told to send it."""
-    return None if profile.sums is None else _read(sums_path(folder, profile), profile)
+    return None if profile.sums is None else _checked_sums(sums_path(folder, profile), profile)
 
 
 def joined_model(model: LocalModel, scores: PublicScores) -> LocalModel:
@@ -154,7 +149,7 @@ class KeptSums:
     def holds(self, name: str, profile: Profile) -> bool:
         """Whether the sums that a site speaks of are here already."""
         try:
-            _read(self.folder.sums_of(name), profile)
+            _checked_sums(self.folder.sums_of(name), profile)
         except FederationError:
             return False
         return True
@@ -165,7 +160,7 @@ class KeptSums:
         What is left to a site that lies is to invent rows: of plain sums as many as the server lets one site
         have. Private moments have noise, so any number of rows is possible.
         """
-        if digest_of(sums) != profile.sums or sums.site != name:
+        if digest_of(sums.content) != profile.sums or sums.site != name:
             raise InvalidInputError("these are not the sums that the site speaks of")
         others = {other: entry for other, entry in members.items() if other != name}
         if isinstance(sums, PrivateSums) or profile.measure == NUMBERS:
@@ -230,7 +225,7 @@ class KeptSums:
     ) -> MomentFederation | None:
         made: MomentFederation | None = None
         for name, profile in _senders(members, measure).items():
-            sums = _read(self.folder.sums_of(name), profile)
+            sums = _checked_sums(self.folder.sums_of(name), profile)
             if made is None:
                 lift = sums.n_directions if isinstance(sums, PlainSums) else 0
                 made = MomentFederation(schema, lift=None if schema.plain else lift or None)
@@ -238,7 +233,7 @@ class KeptSums:
         return made
 
     def _plain(self, name: str, profile: Profile) -> PlainSums:
-        found = _read(self.folder.sums_of(name), profile)
+        found = _checked_sums(self.folder.sums_of(name), profile)
         assert isinstance(found, PlainSums)  # by its digest, and kept by what the profile says
         return found
 
@@ -279,14 +274,14 @@ def _senders(members: Mapping[str, RegistryEntry], measure: str | None) -> dict[
     }
 
 
-def _read(path: Path, profile: Profile) -> SiteSums:
+def _checked_sums(path: Path, profile: Profile) -> SiteSums:
     """The sums in a file, if they are those that a profile speaks of."""
     try:
         found = from_bytes(path.read_bytes())
     except (OSError, MessageError):
         found = None
     kind = PrivateSums if profile.sends_private_sums else PlainSums
-    if not isinstance(found, kind) or digest_of(found) != profile.sums:
+    if not isinstance(found, kind) or digest_of(found.content) != profile.sums:
         raise FederationError(f"{path}: the sums of {profile.site} are not here, or damaged")
     return found
 
