@@ -286,7 +286,7 @@ READERS = {
     ("federated/secret/keys.py", "load"),
     ("federated/flower/folders.py", "require_files"),
     ("federated/flower/processes.py", "make_environment"),
-    ("federated/flower/setup.py", "_read_private"),
+    ("federated/flower/setup.py", "_private_key"),
 }
 PARSERS = {"load_pem_private_key", "load_ssh_private_key", "load_der_private_key"}
 

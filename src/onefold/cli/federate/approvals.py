@@ -21,7 +21,6 @@ from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.federated.access.approvals import Approval
-    from onefold.federated.access.signatures import SigningKey
     from onefold.federated.flower import Federation, Site
 
 COMPARE = (
@@ -57,10 +56,8 @@ def add_querier(parts: Any) -> None:
     )
     shown.add_argument("name", nargs="?", metavar="NAME", help="your name, or a .signkey file")
     for each, run in ((new, run_new), (shown, run_show)):
-        folder = "folder of signing keys (default: ~/.local/share/onefold/queriers)"
-        option(each, "--keys DIR", folder)
-        common.add_json(each)
-        each.set_defaults(run=run)
+        option(each, "--keys DIR", "folder of signing keys (default: ~/.local/share/onefold/queriers)")
+        common.ends(each, run)
 
 
 def run_new(args: argparse.Namespace) -> int:
@@ -106,8 +103,11 @@ def _tell_key(key: Any, where: str, as_json: bool) -> None:
     show(told | {"key": f"{where}{KEY_SUFFIX}", "file": f"{where}{PUBLIC_SUFFIX}"}, words, as_json=as_json)
 
 
-def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
-    """What signs a query: the key of that name, made if there is none and it can be of use."""
+def signing_key(name: str | None, quiet: bool, federation: Federation | None = None) -> Any:
+    """What signs: the key of that name, made if there is none.
+
+    A query to a ``federation`` that cannot use one is asked in the name alone.
+    """
     from onefold.federated.access.signatures import (
         KEY_SUFFIX,
         SigningKey,
@@ -116,38 +116,23 @@ def signing_key(name: str | None, federation: Federation, quiet: bool) -> Any:
         user_name,
     )
 
-    asker = user_name() if name is None else name
+    asker, folder = user_name() if name is None else name, default_querier_folder()
     found = find_signing_key(asker)
-    settings = federation.settings
-    if found is not None or settings.insecure or settings.mode == "model" or not federation.is_running:
-        return asker if found is None else found
+    if found is not None:
+        return found
+    if federation is not None:
+        settings = federation.settings
+        if settings.insecure or settings.mode == "model" or not federation.is_running:
+            return asker
     try:
-        made = SigningKey.create(asker, default_querier_folder())
-    except InvalidInputError as error:  # sites that answer anyone need none
-        say(f"the query is not signed: {error}", quiet)
+        made = SigningKey.create(asker, folder)
+    except InvalidInputError as error:
+        if federation is None:
+            raise
+        say(f"the query is not signed: {error}", quiet)  # sites that answer anyone need none
         return asker
-    where = default_querier_folder() / f"{asker}{KEY_SUFFIX}"
-    say(f"made a key to sign queries with, id {made.key.id}: {where}", quiet)
+    say(f"made a key to sign with, id {made.key.id}: {folder / (asker + KEY_SUFFIX)}", quiet)
     return made
-
-
-def own_signing_key(name: str | None, quiet: bool) -> SigningKey:
-    """What signs the steps of an encrypted sum: the key of that name, made if there is none."""
-    from onefold.federated.access.signatures import (
-        KEY_SUFFIX,
-        SigningKey,
-        default_querier_folder,
-        find_signing_key,
-        user_name,
-    )
-
-    asker = user_name() if name is None else name
-    found = find_signing_key(asker)
-    if found is None:
-        found = SigningKey.create(asker, default_querier_folder())
-        where = default_querier_folder() / f"{asker}{KEY_SUFFIX}"
-        say(f"made a key to sign with, id {found.key.id}: {where}", quiet)
-    return found
 
 
 # --- approvals --------------------------------------------------------------------------------------------
@@ -191,20 +176,13 @@ def add_approvals(parts: Any) -> None:
     option(approve, "--rows N", "number of rows that may be answered from now on", shared.whole)
     option(approve, "--until DATE", "last day on which it holds, as 2027-01-31, in universal time")
     for each, run in ((listed, run_list), (approve, run_approve), (deny, run_deny)):
-        option(each, "--folder DIR", "folder of the site", default=".")
-        common.add_json(each)
-        each.set_defaults(run=run, approve=run is run_approve)
-
-
-def _site(args: argparse.Namespace) -> Site:
-    from onefold.federated.flower import Site
-
-    return Site(args.folder)
+        common.add_site_folder(each)
+        common.ends(each, run, approve=run is run_approve)
 
 
 def run_list(args: argparse.Namespace) -> int:
     """Read, tell."""
-    site = _site(args)
+    site = common.site_of(args)
     entries = site.approvals().entries()
     waiting = sum(entry.asked > 0 for entry in entries)
     words = [f"site {site.settings.name}: {count_of(waiting, 'request')} waiting"]
@@ -272,7 +250,7 @@ def _sum_in_words(summed: Any, site: Site) -> list[str]:
         f"{summed.what} of the columns {columns}: {contract.length} numbers, summed over "
         f"{', '.join(contract.sites)}; at least {contract.least_sites} of them are in the sum, and the noise "
         f"is enough if {margin} of {len(contract.sites)} add none",
-        _opened_by(contract),
+        f"key holders, {contract.threshold} of whom open it: {', '.join(h.name for h in contract.holders)}",
         *_keys_in_words(summed, site),
         *(["two rounds: approving the first covers the second, which follows from it"] * summed.is_first),
         "What this site spends by taking part, which is entered in its ledger:",
@@ -280,16 +258,11 @@ def _sum_in_words(summed: Any, site: Site) -> list[str]:
     ]
 
 
-def _opened_by(contract: Any) -> str:
-    names = ", ".join(holder.name for holder in contract.holders)
-    return f"key holders, {contract.threshold} of whom open it: {names}"
-
-
 def _asked_sum(entry: Approval) -> str:
-    return f"{entry.querier.name} (id {entry.querier.id}) {_state(entry)}: {entry.purpose}"
+    return f"{entry.querier.name} (id {entry.querier.id}) {_decision(entry)}: {entry.purpose}"
 
 
-def _state(entry: Approval) -> str:
+def _decision(entry: Approval) -> str:
     return "WAITS" if entry.asked else str(entry.decision.value)
 
 
@@ -297,56 +270,50 @@ def run_approve(args: argparse.Namespace) -> int:
     """Approve, tell."""
     from onefold.federated.access.approvals import end_of_day
 
-    site, until = _site(args), None if args.until is None else end_of_day(args.until)
+    site, until = common.site_of(args), None if args.until is None else end_of_day(args.until)
     mode = site.settings.approval
     if args.sum is not None:
         return _decide_sum(site, args, until)
     limits = {"purpose": args.purpose, "rows": args.rows, "until": until}
     made = site.approvals().approve(args.querier, mode, **limits, every=args.all)
-    _tell_decided(site, made, args.json)
     if mode == "anyone":
         say(f"this site answers anyone: {START}", args.json)
-    return 0
+    return _tell_decided(site, made, list(map(_in_words, made)), args.json)
 
 
 def run_deny(args: argparse.Namespace) -> int:
     """Refuse, tell."""
-    site = _site(args)
+    site = common.site_of(args)
     if args.sum is not None:
         return _decide_sum(site, args, None)
     made = site.approvals().deny(args.querier, site.settings.approval, purpose=args.purpose)
-    _tell_decided(site, made, args.json)
     if site.settings.approval == "anyone":
         say(f"this site answers anyone, also the same rows without a signature: {START}", args.json)
-    return 0
+    return _tell_decided(site, made, list(map(_in_words, made)), args.json)
 
 
 def _decide_sum(site: Site, args: argparse.Namespace, until: int | None) -> int:
     from onefold.federated.flower.summing import decide_sum, known_sums
 
-    for name in ("purpose", "rows"):
-        if getattr(args, name, None) is not None:
-            raise InvalidInputError(f"--{name} does not go with --sum: the contract says all")
+    common.refuse(args, ("purpose", "rows"), "does not go with --sum: the contract says all")
     made = decide_sum(site.folder, args.querier, args.sum, approve=args.approve, until=until)
     words = [_asked_sum(entry) for entry in made]
     known = {(entry.querier.public, entry.purpose): summed for entry, summed in known_sums(site.folder)}
     for entry in made:
         summed = known.get((entry.querier.public, entry.purpose))
         words += [] if summed is None else _keys_in_words(summed, site)
+    return _tell_decided(site, made, words, args.json)
+
+
+def _tell_decided(site: Site, made: tuple[Approval, ...], words: list[str], as_json: bool) -> int:
     told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
-    show(told, words, as_json=args.json)
+    show(told, words, as_json=as_json)
     return 0
 
 
-def _tell_decided(site: Site, made: tuple[Approval, ...], as_json: bool) -> None:
-    told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
-    show(told, [_in_words(entry) for entry in made], as_json=as_json)
-
-
 def _in_words(entry: Approval) -> str:
-    state = _state(entry)
     what = "every purpose" if entry.purpose is None else f"purpose {entry.purpose!r}"
-    parts = [f"{entry.querier.name} (id {entry.querier.id}) {state}, {what}"]
+    parts = [f"{entry.querier.name} (id {entry.querier.id}) {_decision(entry)}, {what}"]
     if entry.asked:
         stated = f" for {entry.stated!r}" if entry.purpose is None and entry.stated else ""
         parts.append(f"asks about {count_of(entry.asked, 'row')} now{stated}")
@@ -377,13 +344,10 @@ def add_log(parts: Any) -> None:
         "and write it as JSON or as a page to read and to print. A log that was changed is not exported: "
         "exit code 2. Note the number of entries and the last sum elsewhere, for --since.",
     )
-    option(export, "--folder DIR", "folder of the site", default=".")
+    common.add_site_folder(export)
     option(export, "--json FILE", "JSON file to write")
     option(export, "--html FILE", "page to write: one file that prints well")
-    since = (
-        "number of entries and last sum that were noted earlier, as 12:3fa9..., which the log must still have"
-    )
-    option(export, "--since N:SUM", since)
+    option(export, "--since N:SUM", "entries and last sum noted earlier, which the log must still have")
     flag(export, "--quiet", "print nothing but errors")
     export.set_defaults(run=run_export)
 
@@ -397,27 +361,23 @@ def run_export(args: argparse.Namespace) -> int:
     for path in (args.json, args.html):
         if path is not None:
             check_writable(path)
-    found = exported_log(_site(args).folder, None if args.since is None else _since(args.since))
-    _write(found, args.json, args.html)
+    found = exported_log(common.site_of(args).folder, None if args.since is None else _since(args.since))
+    if args.json == "-":
+        print_json(found)
+    elif args.json is not None:
+        with output_file(args.json) as file:
+            file.write(json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
+    if args.html is not None:
+        from onefold.report import site_log_page
+
+        with output_file(args.html) as file:
+            file.write(site_log_page(found).encode())
     say(f"log of {found['site']} intact: {found['count']}:{found['head']}", args.quiet)
     say(
         f"{count_of(found['signatures'], 'signature')} checked, {found['unsigned']} answers without one",
         args.quiet,
     )
     return 0
-
-
-def _write(found: dict[str, Any], as_json: str | None, as_html: str | None) -> None:
-    if as_json == "-":
-        print_json(found)
-    elif as_json is not None:
-        with output_file(as_json) as file:
-            file.write(json.dumps(found, indent=1, allow_nan=False).encode() + b"\n")
-    if as_html is not None:
-        from onefold.report import site_log_page
-
-        with output_file(as_html) as file:
-            file.write(site_log_page(found).encode())
 
 
 def _since(text: str) -> tuple[int, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import option
@@ -14,23 +15,61 @@ from onefold.tables import Schema, read_table
 from onefold.tables.rows import rows
 from onefold.tables.tasks import CLASSES
 
-RULE = (
-    "how the answers of the sites are combined. min: the closest site decides, for sites that trust each "
-    "other; checked: withstands F lying sites, recommended where most classes are at 2 F + 1 sites or more; "
-    "trimmed: like checked, but without looking for the lying sites first; weighted: ignores sites that do "
-    "badly on the --held-out rows, recommended where classes are at few sites"
-)
+if TYPE_CHECKING:
+    from onefold.federated.flower import Federation, Site
+
+RULE = "how answers are combined: min, checked, trimmed or weighted; see docs/deploy.md"
 
 
 def add_folder(parser: Any) -> None:
     """Where the server keeps its things."""
-    places = "this folder, server or federation/server"
-    option(parser, "--folder DIR", f"folder of the server (default: {places})")
+    option(parser, "--folder DIR", "folder of the server (default: ., server or federation/server)")
 
 
-def add_json(parser: Any) -> None:
-    """The result for machines."""
+def add_site_folder(parser: Any) -> None:
+    """Where a site keeps its things."""
+    option(parser, "--folder DIR", "folder of the site", default=".")
+
+
+def add_querier(parser: Any) -> None:
+    """Who asks, and what for."""
+    option(parser, "--querier NAME", "name of the querier, or its .signkey file (default: your user name)")
+    purpose = "what the answers are for: a line that is signed and shown to the data owners"
+    option(parser, "--purpose TEXT", purpose, default="")
+
+
+def table_of(args: argparse.Namespace) -> Any:
+    """The table that was named, as DATA or by ``--data``."""
+    if None not in (args.table, args.data):
+        raise InvalidInputError("DATA and --data name a table each: give one of them")
+    return args.table if args.data is None else args.data
+
+
+def federation_of(args: argparse.Namespace) -> Federation:
+    """The federation whose server's folder was named."""
+    from onefold.federated.flower import Federation
+
+    return Federation(args.folder)
+
+
+def site_of(args: argparse.Namespace) -> Site:
+    """The site whose folder was named."""
+    from onefold.federated.flower import Site
+
+    return Site(args.folder)
+
+
+def ends(parser: Any, run: Callable[[argparse.Namespace], int], **more: Any) -> None:
+    """The result for machines, and what a command runs."""
     shared.add_output_options(parser, quiet=False)
+    parser.set_defaults(run=run, **more)
+
+
+def refuse(args: argparse.Namespace, names: Iterable[str], why: str, usual: Any = None) -> None:
+    """Refuse options that were given; ``why`` goes on after the first of them."""
+    for name in names:
+        if getattr(args, name, None) not in (None, False, usual):
+            raise InvalidInputError(f"--{name.replace('_', '-')} {why}")
 
 
 @contextmanager

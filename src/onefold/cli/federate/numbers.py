@@ -26,20 +26,17 @@ if TYPE_CHECKING:
     from onefold.federated import RegressionSimulation
     from onefold.federated.flower import Federation, Site
 
-# Options of a site that are about classes, answers or models, with the value that stands for "not given".
-NOT_AT_A_SITE: dict[str, Any] = {
-    **dict.fromkeys(("model", "measure", "scale", "label_epsilon", "sensitivity", "radius")),
-    **dict.fromkeys(("range", "classes", "rows_about", "sites", "accuracy_without_noise")),
-    **dict.fromkeys(("no_smoothing", "send_raw_model", "send_model", "anyway"), False),
-    **dict.fromkeys(("send_answers_only", "send_encrypted_only"), False),
-    "noise": "optimal",
-    "sampler": "hardened",
-}
-NOT_IN_A_QUERY: dict[str, Any] = {
-    **dict.fromkeys(("encrypted", "measures", "probabilities", "sets", "mix"), False),
-    **dict.fromkeys(("query_key", "fit_on", "bits", "bound", "floor", "power", "looks", "keys")),
-    **dict.fromkeys(("calibrate", "calibrate_label", "rule", "liars", "held_out", "held_out_label")),
-}
+# Options that are about classes, answers or models.
+NOT_AT_A_SITE = (
+    *("model", "measure", "scale", "label_epsilon", "sensitivity", "radius", "range", "classes"),
+    *("rows_about", "sites", "accuracy_without_noise", "no_smoothing", "send_raw_model", "send_model"),
+    *("anyway", "send_answers_only", "send_encrypted_only"),
+)
+NOT_IN_A_QUERY = (
+    *("encrypted", "measures", "probabilities", "sets", "mix", "query_key", "fit_on", "bits", "bound"),
+    *("floor", "power", "looks", "keys", "calibrate", "calibrate_label", "rule", "liars", "held_out"),
+    "held_out_label",
+)
 NO_QUERIES = (
     "numbers are predicted from sums over all sites, and no site answers queries about them: give --epsilon "
     "E for private moments, or --send-plain-sums for sums without noise, which are not private"
@@ -65,10 +62,10 @@ def is_wanted(args: argparse.Namespace) -> bool:
 
 def check_site(args: argparse.Namespace) -> None:
     """Refuse options that make no sense for numbers to predict."""
-    for name, usual in NOT_AT_A_SITE.items():
-        if getattr(args, name) != usual:
-            shown = f"--{name.replace('_', '-')}"
-            raise InvalidInputError(f"{shown} is for classes: a site for numbers to predict sends sums only")
+    why = "is for classes: a site for numbers to predict sends sums only"
+    common.refuse(args, NOT_AT_A_SITE, why)
+    common.refuse(args, ("noise",), why, "optimal")
+    common.refuse(args, ("sampler",), why, "hardened")
     if args.method == "rows":
         raise InvalidInputError("numbers are predicted from sums: leave out --method rows")
     if args.epsilon is None:
@@ -97,7 +94,7 @@ def fit(site: Site, args: argparse.Namespace) -> None:
     if by_person and (schema.person is None or schema.rows_per_person is None):
         raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
     agreed = NumberRelease(schema, args.epsilon, args.delta)
-    table = sources.read(args, schema, shared.NoiseOptions.of(args))
+    table = sources.tables_of(args, schema, shared.NoiseOptions.of(args))
     site.fit_numbers(
         table.X,
         agreed,
@@ -113,13 +110,12 @@ def fit(site: Site, args: argparse.Namespace) -> None:
 
 def run_query(args: argparse.Namespace, federation: Federation, out: str | None) -> int:
     """Read, predict from the sum of the sites, write, tell."""
-    for name, usual in NOT_IN_A_QUERY.items():
-        if getattr(args, name) != usual:
-            shown = f"--{name.replace('_', '-')}"
-            raise InvalidInputError(
-                f"{shown}: the sites of this federation predict numbers, from a sum at the server; no answer "
-                f"of a site can be encrypted, combined or taken apart: leave out {shown}"
-            )
+    common.refuse(
+        args,
+        NOT_IN_A_QUERY,
+        "has to be left out: the sites of this federation predict numbers, from a sum at the server; no "
+        "answer of a site can be encrypted, combined or taken apart",
+    )
     schema = common.schema_of(args)
     if schema.plain:
         raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")

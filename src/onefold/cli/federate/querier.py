@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
 ENCRYPTION = ("bits", "bound", "floor", "power", "looks", "keys")
-OUT = "table of predictions to write: .csv, .npz or .parquet, or - for CSV on standard output (default: -)"
+OUT = "table of predictions to write: .csv, .npz or .parquet (default: -, CSV on standard output)"
 PARTLY = "Exit code 3: only some sites answered, and the predictions are made from their answers."
 
 
@@ -35,29 +35,14 @@ PARTLY = "Exit code 3: only some sites answered, and the predictions are made fr
 
 def _add_encryption_options(parser: Any, own_rows: str | None) -> None:
     """The map from measures to whole numbers, and where the secret keys are."""
-    option(
-        parser, "--bits P", f"number of bits to which a measure is rounded (default: {BITS})", shared.whole
-    )
-    looks = (
-        "how often each row is answered, every time with other boundaries between the numbers: N times the "
-        "bytes and the time. You learn which classes are closest in each look (default: 4; up to 16 if the "
-        "map is fitted to fewer than 128 rows or plain; 1 for more than 8 bits)"
-    )
+    option(parser, "--bits P", f"bits to which a measure is rounded (default: {BITS})", shared.whole)
+    looks = "how often each row is answered, N times the bytes and time (default: 1 to 16)"
     option(parser, "--looks N", looks, shared.whole)
-    instead = "" if own_rows is None else f" instead of {own_rows}"
-    public = (
-        "table of public rows, at least 2, with the columns of the sites, to which the map from measures to "
-        f"numbers is fitted{instead}; nothing of a site goes into it, and server and sites see 65 numbers "
-        "made of these rows"
-    )
-    option(parser, "--fit-on FILE", public)
-    other = "--fit-on" if own_rows is None else f"fitting it to {own_rows}"
-    bound = f"take the plain map instead of {other}: largest measure, larger ones are treated as B"
-    option(parser, "--bound B", bound, shared.positive)
-    floor = "smallest measure of the plain map: smaller ones are treated as A (default: 0)"
-    option(parser, "--floor A", floor, shared.not_negative)
-    power = "exponent applied to the scaled measure in the plain map (default: 1)"
-    option(parser, "--power E", power, shared.positive)
+    instead = "" if own_rows is None else f", not to {own_rows}"
+    option(parser, "--fit-on FILE", f"table of public rows to fit the map of measures to{instead}")
+    option(parser, "--bound B", "take the plain map instead: its largest measure", shared.positive)
+    option(parser, "--floor A", "smallest measure of the plain map (default: 0)", shared.not_negative)
+    option(parser, "--power E", "exponent of the measure in the plain map (default: 1)", shared.positive)
     _add_keys(parser)
 
 
@@ -138,17 +123,10 @@ def _add_doubt_options(group: Any) -> None:
     option(group, "--calibrate FILE", "table of labelled rows, with the columns of DATA and the label column")
     option(group, "--calibrate-label COL", "column of --calibrate with the classes (default: --label)")
     flag(group, "--probabilities", "also write the probability of every class")
-    sets = (
-        "also write the classes that cannot be ruled out, in a column set, and whether a row is unlike all "
-        "labelled ones, in a column foreign (which encrypted answers cannot tell)"
-    )
-    flag(group, "--sets", sets)
+    flag(group, "--sets", "also write the classes that remain (set) and which rows are unlike all (foreign)")
     alpha = "largest probability with which the right class is missing from a set"
     option(group, "--alpha A", alpha, shared.fraction, 0.1)
-    alarm = (
-        "largest probability with which a row like the labelled ones is called foreign (default: 0.01, or "
-        "what the number of labelled rows allows)"
-    )
+    alarm = "largest probability of calling a row like the labelled ones foreign (default: 0.01)"
     option(group, "--false-alarm A", alarm, shared.fraction)
 
 
@@ -200,9 +178,7 @@ def _doubt(args: argparse.Namespace, table: Rows) -> Doubt | None:
     """What to calibrate on; options that do not go together are refused."""
     wanted = args.probabilities or args.sets
     if not wanted:
-        for name in ("calibrate", "calibrate_label"):
-            if getattr(args, name) is not None:
-                raise InvalidInputError(f"--{name.replace('_', '-')} goes with --probabilities or --sets")
+        common.refuse(args, ("calibrate", "calibrate_label"), "goes with --probabilities or --sets")
         return None
     if args.query_key is not None:
         raise InvalidInputError("--probabilities and --sets are for the querier: not with --query-key")
@@ -213,7 +189,7 @@ def _doubt(args: argparse.Namespace, table: Rows) -> Doubt | None:
     label = args.calibrate_label or args.label
     if table.schema.plain and label is None:
         raise InvalidInputError("--calibrate needs the name of its column with the classes: give --label COL")
-    known = _read(args.calibrate, table.schema, label, args.ignore if table.schema.unnamed else [])
+    known = _rows_of(args.calibrate, table.schema, label, args.ignore if table.schema.unnamed else [])
     if known.y is None or not len(known.y):
         raise InvalidInputError(f"{args.calibrate}: has no row with a class in the schema's label column")
     return Doubt(known, args.probabilities, args.alpha if args.sets else None, args.false_alarm)
@@ -237,10 +213,7 @@ def add_query(parts: Any) -> None:
     option(parser, "--out PRED", OUT)
     option(parser, "--label COL", "column with the true classes; makes the command print the accuracy")
     option(parser, "--id COL", "column to copy into the table of predictions")
-    level = (
-        "share of the numbers that intervals are meant to hold, where sites predict numbers (default: 0.9)"
-    )
-    option(parser, "--level F", level, shared.fraction)
+    option(parser, "--level F", "share of the numbers that intervals hold (default: 0.9)", shared.fraction)
     shared.add_ignore(parser)
     common.add_schema(parser)
     flag(parser, "--measures", "also write the combined measure of every class")
@@ -250,23 +223,11 @@ def add_query(parts: Any) -> None:
     common.add_rule_options(parser.add_argument_group("another rule than the server's"), default=None)
     option(parser, "--held-out-label COL", "column of --held-out with the classes (default: --label)")
     group = parser.add_argument_group("encrypted answers")
-    flag(
-        group,
-        "--encrypted",
-        "have the sites encrypt their answers with your key; the server cannot read them",
-    )
-    _add_encryption_options(group, "the rows of DATA, which server and sites see anyway")
-    elsewhere = "query key of a querier elsewhere; encrypted answers for that querier are written to --out"
-    option(group, "--query-key FILE", elsewhere)
-    mix = "combine sites that add noise with sites that do not, although the latter then decide alone"
-    flag(parser, "--mix", mix)
-    name = (
-        "name of the querier, or a file of its signing key (.signkey): queries are signed with the key of "
-        "that name, which is made at the first query (default: your user name)"
-    )
-    option(parser, "--querier NAME", name)
-    purpose = "what the answers are for: a line that is signed and shown to the data owners"
-    option(parser, "--purpose TEXT", purpose, default="")
+    flag(group, "--encrypted", "have the sites encrypt their answers with your key")
+    _add_encryption_options(group, "the rows of DATA")
+    option(group, "--query-key FILE", "query key of a querier elsewhere, whose answers go to --out")
+    flag(parser, "--mix", "combine sites that add noise with sites that do not, which then decide alone")
+    common.add_querier(parser)
     flag(parser, "--json", "print the result as JSON")
     flag(parser, "--quiet", "print nothing but predictions and errors")
     parser.set_defaults(run=run_query)
@@ -274,9 +235,7 @@ def add_query(parts: Any) -> None:
 
 def run_query(args: argparse.Namespace) -> int:
     """Read, ask, write, tell."""
-    from onefold.federated.flower import Federation
-
-    federation = Federation(args.folder)
+    federation = common.federation_of(args)
     if federation.predicts_numbers:
         return numbers.run_query(args, federation, _destination(args.out, args.json, args.data))
     if args.level is not None:
@@ -292,7 +251,7 @@ def run_query(args: argparse.Namespace) -> int:
     ways = {
         "timeout": args.timeout,
         "batch_size": args.batch,
-        "querier": signing_key(args.querier, federation, args.quiet),
+        "querier": signing_key(args.querier, args.quiet, federation),
         "purpose": args.purpose,
         "columns": table.names or None,
         "schema": table.schema,
@@ -305,7 +264,7 @@ def run_query(args: argparse.Namespace) -> int:
         label = args.held_out_label or args.label
         held_out = common.held_out_rows(args.held_out, label, args.ignore, table.schema)
         rule = {"rule": args.rule, "n_liars": args.liars, "held_out": held_out}
-        given |= {} if args.fit_on is None else {"fit_on": _read(args.fit_on, table.schema).X}
+        given |= {} if args.fit_on is None else {"fit_on": _rows_of(args.fit_on, table.schema).X}
         doubt = _doubt(args, table)
         first = None
         if doubt is not None:
@@ -335,11 +294,11 @@ def _asked(args: argparse.Namespace) -> Rows:
     """Read the table of a query."""
     schema = common.schema_of(args, "held_out_label")
     with busy(f"reading {args.data}", args.quiet):
-        found = _read(args.data, schema, args.label, args.ignore, [] if args.id is None else [args.id])
+        found = _rows_of(args.data, schema, args.label, args.ignore, [] if args.id is None else [args.id])
     return replace(found, kept={name: identifiers_of(values) for name, values in found.kept.items()})
 
 
-def _read(
+def _rows_of(
     path: str,
     schema: Any,
     label: str | None = None,
@@ -406,7 +365,7 @@ def add_querykey(parts: Any) -> None:
     option(parser, "--classes CLASS", "all classes that the sites have", required=True, nargs="+")
     _add_encryption_options(parser, None)
     about = parser.add_argument_group("for --fit-on, as at the sites")
-    option(about, "--measure M", "measure of the sites; joined if they send plain sums (default: euclidean)")
+    option(about, "--measure M", "measure of the sites, or joined for plain sums (default: euclidean)")
     option(about, "--scale F", "scale of the sites, with every measure but euclidean", shared.positive)
     shared.add_ignore(about)
     shared.add_schema(about, "the rows of --fit-on are read by it, and the scale follows from it")
@@ -416,8 +375,7 @@ def add_querykey(parts: Any) -> None:
     option(group, "--rows N", "largest number of rows that each site may answer under the key", shared.whole)
     option(group, "--until DATE", "last day on which it holds, as 2027-01-31, in universal time")
     option(group, "--purpose TEXT", "what the answers are for: shown to the data owners", default="")
-    common.add_json(parser)
-    parser.set_defaults(run=run_querykey)
+    common.ends(parser, run_querykey)
 
 
 def run_querykey(args: argparse.Namespace) -> int:
@@ -453,10 +411,7 @@ def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
     """The public rows of --fit-on, and the measure and scale of the sites."""
     schema = shared.declared_schema(args, "ignore", "scale")
     if args.fit_on is None:
-        given = {"--measure": args.measure, "--scale": args.scale, "--schema": args.schema}
-        for name, value in given.items():
-            if value is not None:
-                raise InvalidInputError(f"{name} is for --fit-on FILE")
+        common.refuse(args, ("measure", "scale", "schema"), "is for --fit-on FILE")
         return {}
     measure, scale = args.measure or "euclidean", args.scale
     if not schema.plain:
@@ -464,7 +419,7 @@ def _fit_of(args: argparse.Namespace) -> dict[str, Any]:
 
         measure = args.measure or "rms"  # as sites with a schema
         scale = None if measure in ("euclidean", "joined") else schema_scale(schema)
-    public = _read(args.fit_on, schema, ignore=args.ignore).encoded
+    public = _rows_of(args.fit_on, schema, ignore=args.ignore).encoded
     if measure not in ("euclidean", "joined") and scale is None:
         raise InvalidInputError(f"--measure {measure} needs --scale F, the number that all sites have")
     return {"fit_on": public, "measure": measure, "scale": scale}
@@ -482,13 +437,11 @@ def _key_signer(args: argparse.Namespace) -> Any:
     from onefold.federated.access.approvals import end_of_day
     from onefold.federated.access.signatures import find_signing_key
 
-    given = {"--federation": args.federation, "--rows": args.rows, "--until": args.until}
+    names = ("federation", "rows", "until")
     if args.querier is None:
-        for name, value in given.items():
-            if value is not None:
-                raise InvalidInputError(f"{name} is for a signed query key: give --querier NAME")
+        common.refuse(args, names, "is for a signed query key: give --querier NAME")
         return None
-    missing = [name for name, value in given.items() if value is None]
+    missing = [f"--{name}" for name in names if getattr(args, name) is None]
     if missing:
         raise InvalidInputError(f"a signed query key needs {', '.join(missing)}")
     found = find_signing_key(args.querier)
@@ -523,14 +476,11 @@ def add_decrypt(parts: Any) -> None:
     parser.add_argument("file", metavar="FILE", help=answers)
     option(parser, "--out PRED", OUT)
     option(parser, "--data TABLE", "table that was asked about, for --label or --schema")
-    option(
-        parser, "--label COL", "column of --data with the true classes; makes the command print the accuracy"
-    )
-    shared.add_schema(parser, "its label column of --data makes the command print the accuracy")
+    option(parser, "--label COL", "column of --data with the true classes, to print the accuracy")
+    shared.add_schema(parser, "its label column of --data has the true classes")
     shared.add_encoders(parser, "encoder of a column of --schema")
     _add_keys(parser)
-    common.add_json(parser)
-    parser.set_defaults(run=run_decrypt)
+    common.ends(parser, run_decrypt)
 
 
 def run_decrypt(args: argparse.Namespace) -> int:
@@ -544,7 +494,7 @@ def run_decrypt(args: argparse.Namespace) -> int:
     result = decrypt(args.file, keys=args.keys)
     accuracy = None
     if args.data is not None:
-        table = _read(args.data, schema, args.label)
+        table = _rows_of(args.data, schema, args.label)
         if len(table) != len(result.predictions):
             raise InvalidInputError(f"{args.data}: is not the table that was asked about")
         accuracy = table.accuracy(result.predictions)

@@ -29,29 +29,23 @@ def add_init(parts: Any) -> None:
         description="Make a folder for the server and one for each site, with certificates and keys for a "
         "test federation, and GUIDE.md, a page that says what to do next.",
     )
-    parser.add_argument(
-        "folder", nargs="?", default="federation", metavar="DIR", help="folder to make (default: federation)"
-    )
+    folder = "folder to make (default: federation)"
+    parser.add_argument("folder", nargs="?", default="federation", metavar="DIR", help=folder)
     option(parser, "--sites NAME", "names of the sites", required=True, nargs="+")
     option(parser, "--host HOST", "name or address where the sites reach the server", default="127.0.0.1")
     option(parser, "--port N", "port of the server", shared.whole, 8443)
-    modes = "query: rows go to the sites and numbers return; model: the sites send private models once"
+    modes = "query: rows go out and numbers return; model: sites send private models once"
     option(parser, "--mode", modes, default="query", choices=("query", "model"))
     common.add_rule_options(parser, default="min")
     option(parser, "--label COL", "column of --held-out that holds the classes")
     shared.add_ignore(parser, "column of --held-out to leave out")
     common.add_schema(parser)
-    most = "most rows that one site may contribute to plain sums (default: any number)"
-    option(parser, "--most-rows N", most, shared.whole)
-    flag(parser, "--own-keys", "make no keys for the sites: each site makes its own, as GUIDE.md explains")
+    option(parser, "--most-rows N", "most rows of a site in plain sums (default: any number)", shared.whole)
+    flag(parser, "--own-keys", "make no keys for the sites: each makes its own, see GUIDE.md")
     flag(parser, "--insecure", "use plaintext without keys, on 127.0.0.1 only")
-    anyone = (
-        "make sites that answer whoever the server lets ask (default: queriers that the site's data owner "
-        "has approved; with --insecure anyone)"
-    )
+    anyone = "sites answer whoever the server lets ask, not approved queriers only; so with --insecure"
     flag(parser, "--answer-anyone", anyone)
-    common.add_json(parser)
-    parser.set_defaults(run=run_init)
+    common.ends(parser, run_init)
 
 
 def run_init(args: argparse.Namespace) -> int:
@@ -102,14 +96,10 @@ def add_server(parts: Any) -> None:
         "of sites, what they said about themselves and the log of who came and went survive a restart.",
     )
     common.add_folder(parser)
-    option(parser, "--bind ADDRESS", "address to listen on (default: all addresses of this machine)")
+    option(parser, "--bind ADDRESS", "address to listen on (default: all of this machine)")
     option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
-    queue = (
-        "queries that may wait or be on their way before more are refused for a while; kept in the folder "
-        "(default: what is there, 256 at first)"
-    )
-    option(parser, "--queue N", queue, shared.whole)
-    metrics = "serve numbers for Prometheus at http://127.0.0.1:PORT/metrics (default: do not; PORT is 9443)"
+    option(parser, "--queue N", "queries that may wait before more are refused (at first 256)", shared.whole)
+    metrics = "serve numbers for Prometheus at http://127.0.0.1:PORT/metrics (PORT: 9443)"
     parser.add_argument("--metrics", metavar="PORT", nargs="?", type=int, const=9443, help=metrics)
     flag(parser, "--json", "print as JSON where the server listens, when it is ready")
     parser.set_defaults(run=run_server)
@@ -117,7 +107,6 @@ def add_server(parts: Any) -> None:
 
 def run_server(args: argparse.Namespace) -> int:
     """Start, tell, watch, stop."""
-    from onefold.federated.flower import Federation
     from onefold.federated.flower.setup import expiry_warnings
 
     def ready(settings: Any) -> None:
@@ -127,7 +116,7 @@ def run_server(args: argparse.Namespace) -> int:
         words = [f"ready at {settings.host}:{settings.port} ({what})"]
         show({"ready": True, **where}, words, as_json=args.json)
 
-    federation = Federation(args.folder)
+    federation = common.federation_of(args)
     for line in expiry_warnings(federation.folder):
         say(f"WARNING: {line}", quiet=False)
     with common.until_stopped() as keep_going:
@@ -155,17 +144,14 @@ def add_status(parts: Any) -> None:
         "their rows. Also check that nobody changed the log of who came and went.",
     )
     common.add_folder(parser)
-    common.add_json(parser)
     reports.add_report(parser, card=False)
-    parser.set_defaults(run=run_status)
+    common.ends(parser, run_status)
 
 
 def run_status(args: argparse.Namespace) -> int:
     """Read the state of the federation, tell."""
-    from onefold.federated.flower import Federation
-
     reports.check_report(args)
-    found = Federation(args.folder).status()
+    found = common.federation_of(args).status()
     words = status_in_words(found)
     if args.report is not None:
         from onefold.report.federations import of_federation
@@ -258,15 +244,12 @@ def add_renew(parts: Any) -> None:
     )
     common.add_folder(parser)
     flag(parser, "--authority", "renew the authority's certificate as well")
-    common.add_json(parser)
-    parser.set_defaults(run=run_renew)
+    common.ends(parser, run_renew)
 
 
 def run_renew(args: argparse.Namespace) -> int:
     """Renew, tell."""
-    from onefold.federated.flower import Federation
-
-    federation = Federation(args.folder)
+    federation = common.federation_of(args)
     made = federation.renew(authority=args.authority)
     words = [f"the server's certificate ends on {made['certificate'][:10]}; start the server again to use it"]
     if args.authority:
@@ -288,25 +271,18 @@ def add_add(parts: Any) -> None:
         "notices within seconds.",
     )
     parser.add_argument("site", metavar="SITE", help="name of the site")
-    parser.add_argument(
-        "key",
-        nargs="?",
-        metavar="KEY.pub",
-        help="public key of the site; leave it out with --make, or in a plaintext federation",
-    )
+    key = "public key of the site; not needed with --make, or in a plaintext federation"
+    parser.add_argument("key", nargs="?", metavar="KEY.pub", help=key)
     common.add_folder(parser)
-    make = "make the folder to hand over to the site; without KEY.pub it holds a new key pair"
-    option(parser, "--make DIR", make)
-    common.add_json(parser)
-    parser.set_defaults(run=run_add)
+    option(parser, "--make DIR", "folder to make for the site; without KEY.pub with a new key pair")
+    common.ends(parser, run_add)
 
 
 def run_add(args: argparse.Namespace) -> int:
     """Make a folder if asked to, add, tell."""
-    from onefold.federated.flower import Federation
     from onefold.federated.flower.setup import fingerprint_of
 
-    made = Federation(args.folder).add(args.site, args.key, make=args.make)
+    made = common.federation_of(args).add(args.site, args.key, make=args.make)
     mark = None if args.key is None else fingerprint_of(Path(args.key))
     words = [f"{args.site} may come in" + (f" with the key {mark}: compare it with the site" if mark else "")]
     if made is not None:
@@ -327,15 +303,12 @@ def add_remove(parts: Any) -> None:
     )
     parser.add_argument("site", metavar="SITE", help="name of the site")
     common.add_folder(parser)
-    common.add_json(parser)
-    parser.set_defaults(run=run_remove)
+    common.ends(parser, run_remove)
 
 
 def run_remove(args: argparse.Namespace) -> int:
     """Remove, tell."""
-    from onefold.federated.flower import Federation
-
-    left = list(Federation(args.folder).remove(args.site).sites)
+    left = list(common.federation_of(args).remove(args.site).sites)
     words = [f"{args.site} removed; sites now: {', '.join(left) or 'none'}"]
     show({"removed": args.site, "members": left}, words, as_json=args.json)
     return 0
@@ -354,8 +327,7 @@ def add_app(parts: Any) -> None:
         "docs/flower_app.md.",
     )
     parser.add_argument("folder", metavar="DIR", help="folder to make")
-    common.add_json(parser)
-    parser.set_defaults(run=run_app)
+    common.ends(parser, run_app)
 
 
 def run_app(args: argparse.Namespace) -> int:

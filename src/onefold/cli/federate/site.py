@@ -42,13 +42,12 @@ Private moments of the rows leave this site once, with the guarantee above; of t
 server adds up those of the sites that take part and answers queries by itself: this site is not asked, sees
 no query, and keeps no model."""
 
-METHOD = (
-    "what is made of the rows with noise. moments: noisy counts, class sums and second moments, sent once, "
-    "from whose sum over all sites the server answers; rows: noise on every row, and this site answers with "
-    "a model of them (default: moments with --unit record or person, rows with --unit entry)"
+METHOD = "moments: noisy sums leave once; rows: noise on every row (default: rows for --unit entry only)"
+ONLY_ROWS = (
+    *("model", "measure", "scale", "label_epsilon", "no_smoothing", "sensitivity"),
+    *("send_raw_model", "send_answers_only", "send_encrypted_only", "send_plain_sums"),
 )
-NOT_FOR_MOMENTS = ("model", "measure", "scale", "label_epsilon", "no_smoothing", "sensitivity")
-ONLY_ROWS = ("send_raw_model", "send_answers_only", "send_encrypted_only", "send_plain_sums")
+WITH_NOISE = ("range", "sensitivity", "person", "label_epsilon", "no_smoothing", "ledger")
 FOR_MOMENTS = ("radius", "sites", "rows_about", "accuracy_without_noise", "anyway")
 
 SENDS = {
@@ -65,11 +64,7 @@ WHOM_IN_WORDS = {
     "purposes": "It answers what you have approved of each querier and purpose",
 }
 
-WAYS = ("iid", "dirichlet", "classes", "sorted")
-METHODS = ("auto", "joined", "folding", "moments")
-OF_A_SITE = ("moments", "rows")
 GOOD = 0.8  # of what telling the classes apart gains: a forecast worth the trouble
-LIES = ("zero", "random", "flipped", "shrunk")
 
 
 # --- site -------------------------------------------------------------------------------------------------
@@ -87,28 +82,22 @@ def add_site(parts: Any) -> None:
         "what was spent; a second fit with noise needs --ledger. When rows change or a person is to be "
         "erased: onefold federate site update, site forget and site status.",
     )
-    about = f"table to fit: {shared.TABLES}"
-    parser.add_argument("table", nargs="?", metavar="DATA", help=about)
-    option(parser, "--folder DIR", "folder of the site", default=".")
+    parser.add_argument("table", nargs="?", metavar="DATA", help=f"table to fit: {shared.TABLES}")
+    common.add_site_folder(parser)
     option(parser, "--data FILE", "the same as DATA")
     option(parser, "--label COL", "column of the table that holds the classes; numbers need --schema")
     shared.add_ignore(parser, "column of the table to leave out")
     common.add_schema(parser)
     flag(parser, "--fit-only", "fit the model, print its guarantee and exit without connecting")
     option(parser, "--seconds S", "stop after this many seconds (default: never)", shared.positive)
-    give_up = "seconds after which a site that the server refuses gives up"
-    option(parser, "--give-up S", give_up, shared.positive, 300.0)
+    option(parser, "--give-up S", "seconds after which a refused site gives up", shared.positive, 300.0)
     flag(parser, "--json", "print the profile and the guarantee as JSON")
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=False)
     shared.add_person_options(privacy)
-    counted = (
-        "ledger in which a fit with noise is entered, besides that of the folder (default: that of the "
-        "folder, for a first fit)"
-    )
-    option(privacy, "--ledger FILE", counted)
+    option(privacy, "--ledger FILE", "ledger in which a fit with noise is entered, besides the folder's own")
     flag(privacy, "--no-smoothing", "fit the model to the noisy rows without smoothing them")
-    option(privacy, "--method", METHOD, choices=OF_A_SITE)
+    option(privacy, "--method", METHOD, choices=("moments", "rows"))
     _add_moment_options(parser.add_argument_group("private moments, the same at all sites", FORECAST))
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
@@ -118,10 +107,7 @@ def add_site(parts: Any) -> None:
 
 def _add_model_options(group: Any) -> None:
     shared.add_model_options(group, "wide, with --schema folding")
-    scale = (
-        "factor applied to the data before fitting; needed with every measure but euclidean (default: auto; "
-        "with --schema a number that follows from it)"
-    )
+    scale = "factor applied to the data, with every measure but euclidean (default: by --schema, or auto)"
     option(group, "--scale F", scale, shared.positive)
     option(group, "--seed N", "seed of the clusters, never of the noise", shared.seed, 0)
 
@@ -135,58 +121,44 @@ FORECAST = (
 def _add_moment_options(group: Any) -> None:
     length = "length of a row, instead of --range; longer rows are shortened"
     option(group, "--radius R", length, shared.positive)
-    about = "public number of rows of a site, about (default: rowsAbout of the schema)"
-    option(group, "--rows-about N", about, shared.whole)
+    option(group, "--rows-about N", "public number of rows, about (default: rowsAbout)", shared.whole)
     option(group, "--sites N", "number of sites to forecast for (default: 1)", shared.whole)
-    declared = "accuracy without noise, known from elsewhere, to forecast an accuracy instead of a share"
+    declared = "accuracy without noise, known from elsewhere, to forecast an accuracy"
     option(group, "--accuracy-without-noise A", declared, shared.fraction)
     flag(group, "--anyway", "release moments even if the noise swamps the data")
 
 
 def _add_limits(group: Any) -> None:
-    minute = "largest number of rows answered per minute (10000 until changed)"
-    option(group, "--per-minute N", minute, shared.whole)
-    option(group, "--total N", "largest number of rows ever answered (1000000 until changed)", shared.whole)
-    each = "largest number of rows ever answered to one querier (1000000 until changed)"
-    option(group, "--querier-total N", each, shared.whole)
-    sums = (
-        "let sums of the RAW ROWS leave without noise, for answers joined with scores of all sites; needs "
-        "DATA and --schema, not with --epsilon; a site that differs from the others in this is kept out"
-    )
-    flag(group, "--send-plain-sums", sums)
+    option(group, "--per-minute N", "most rows answered per minute (10000 until changed)", shared.whole)
+    option(group, "--total N", "most rows ever answered (1000000 until changed)", shared.whole)
+    option(group, "--querier-total N", "most rows ever answered to one querier (also 1000000)", shared.whole)
+    flag(group, "--send-plain-sums", "let sums of the RAW ROWS leave without noise, as all sites do or none")
     sends = group.add_mutually_exclusive_group()
     flag(sends, "--send-model", "let answers leave, and a model whose guarantee holds")
     flag(sends, "--send-raw-model", "let answers leave, and the model even if it holds RAW ROWS")
-    only = "let answers leave but no model and no sums (this is so until changed)"
-    flag(sends, "--send-answers-only", only)
+    flag(sends, "--send-answers-only", "let answers leave but no model and no sums (until changed)")
     flag(sends, "--send-encrypted-only", "let only encrypted answers leave")
     whom = group.add_mutually_exclusive_group()
     flag(whom, "--approve", "answer what you have approved of each querier and purpose, and nothing else")
     flag(whom, "--approve-queriers", "answer queriers that you have approved (new folders do so)")
-    anyone = "answer whoever the server lets ask, signed or not"
-    flag(whom, "--answer-anyone", anyone)
-    rows = "number of rows to tell the server's operator (told to nobody until changed)"
-    option(group, "--declare-rows N", rows, shared.whole)
+    flag(whom, "--answer-anyone", "answer whoever the server lets ask, signed or not")
+    option(group, "--declare-rows N", "number of rows to tell the server's operator", shared.whole)
     flag(group, "--tell-epsilon", "tell the server's operator what the site's ledger has spent")
-    trusted = "id of a query key to trust; encrypted answers are then given under trusted keys only"
-    repeated(group, "--trust-key ID", trusted, shared.key_id)
+    repeated(group, "--trust-key ID", "id of a query key to trust, and no others from then on", shared.key_id)
 
 
 def _add_sum_options(group: Any) -> None:
-    table = "table whose rows this site adds to encrypted sums that you have approved (onefold federate sum)"
-    option(group, "--sum-table FILE", table)
-    key = "key of this site for encrypted sums, as key holder or to sign, of onefold federate keys new"
-    option(group, "--sum-key FILE", key)
+    option(group, "--sum-table FILE", "table whose rows this site adds to sums that you have approved")
+    option(group, "--sum-key FILE", "key of this site for sums, of onefold federate keys new")
     encoder = "encoder of a column of --sum-table: an ONNX file, or the folder of a sentence encoder"
     repeated(group, "--sum-encoder COL=PATH", encoder, shared.named_path, dest="sum_encoders")
 
 
 def run_site(args: argparse.Namespace) -> int:
     """Fit if there is data, say what is promised, then serve."""
-    from onefold.federated.flower import Site
     from onefold.federated.flower.setup import expiry_warnings
 
-    site = Site(args.folder)
+    site = common.site_of(args)
     _check_data(args)
     if numbers.is_wanted(args):
         numbers.check_site(args)
@@ -237,9 +209,7 @@ def fit(site: Site, args: argparse.Namespace) -> dict[str, Any]:
 
 def _check_data(args: argparse.Namespace) -> None:
     """Refuse a table without what says which column holds the classes, and the other way round."""
-    if None not in (args.table, args.data):
-        raise InvalidInputError("DATA and --data name a table each: give one of them")
-    args.data = args.table if args.data is None else args.data
+    args.data = common.table_of(args)
     if args.data is None and (args.label is not None or args.schema is not None):
         raise InvalidInputError(
             f"--{'label' if args.schema is None else 'schema'} goes with DATA: name the table to fit"
@@ -255,19 +225,12 @@ def _check_method(args: argparse.Namespace) -> None:
         args.method = "moments" if of_records and args.data is not None else "rows"
     elif args.data is None or args.epsilon is None:
         raise InvalidInputError("--method goes with DATA and --epsilon: it says what is made with noise")
-    moments = args.method == "moments"
-    for name in NOT_FOR_MOMENTS + ONLY_ROWS if moments else FOR_MOMENTS:
-        if getattr(args, name) not in (None, False):
-            shown = f"--{name.replace('_', '-')}"
-            if not moments:
-                raise InvalidInputError(
-                    f"{shown} is for --method moments, with --epsilon and --unit record or person"
-                )
-            raise InvalidInputError(
-                f"{shown} is for --method rows: private moments leave once, and cover labels too"
-            )
-    if not moments:
+    if args.method == "rows":
+        common.refuse(
+            args, FOR_MOMENTS, "is for --method moments, with --epsilon and --unit record or person"
+        )
         return
+    common.refuse(args, ONLY_ROWS, "is for --method rows: private moments leave once, and cover labels too")
     if args.unit == "entry":
         raise InvalidInputError("--method moments protects whole records: give --unit record or person")
     if args.noise != "optimal":
@@ -325,7 +288,9 @@ def _fit(site: Site, args: argparse.Namespace) -> None:
 
     schema = common.schema_of(args, "range", "sensitivity", "classes", "person", "rows_per_person")
     noise = shared.NoiseOptions.of(args).by_schema(schema)
-    _check_noise(noise, args.no_smoothing, args.ledger)
+    noise.check()
+    if noise.epsilon is None:
+        common.refuse(args, WITH_NOISE, "needs --epsilon: without it no noise is added")
     scale, measure, usual, labels = args.scale, args.measure, "wide", noise.label_mechanism(schema)
     if not schema.plain:
         scale, usual = schema_scale(schema) if scale is None else scale, "folding"
@@ -333,7 +298,7 @@ def _fit(site: Site, args: argparse.Namespace) -> None:
         if noise.label_epsilon is not None:
             labels = RandomisedLabels(noise.label_epsilon, class_list(schema))
     estimator = _estimator(args.model or usual, measure, scale, args.n_components, args.seed)
-    table = sources.read(args, schema, noise)
+    table = sources.tables_of(args, schema, noise)
     mechanism = None if noise.epsilon is None else noise.mechanism(table.schema.width)
     site.fit(
         table.X,
@@ -372,12 +337,12 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
         most = schema.rows_per_person if by_person else None
         about = args.rows_about or schema.rows_about
         forecast = _forecast(args, schema.width, len(schema.classes), about, most)
-        table = sources.read(args, schema, shared.NoiseOptions.of(args))
+        table = sources.tables_of(args, schema, shared.NoiseOptions.of(args))
         whom, again = None if by_person else False, sources.again(site, args, schema)
         site.fit_moments(table.X, None, agreed, schema=schema, person=whom, ledger=args.ledger, **again)
         return forecast
     noise, classes = shared.NoiseOptions.of(args), shared.declared_classes(args.classes)
-    table = sources.read(args, schema, noise)
+    table = sources.tables_of(args, schema, noise)
     columns = _columns(args, table)
     forecast = _forecast(args, table.n_features, len(classes), args.rows_about, most)
     agreed = declared_moments(
@@ -441,21 +406,6 @@ def _forecast(
         )
     remark(f"Forecast from declared numbers, no promise: {words}.")
     return {"forecast": told}
-
-
-def _check_noise(noise: shared.NoiseOptions, no_smoothing: bool, ledger: str | None) -> None:
-    noise.check()
-    given = {
-        "--range": noise.range,
-        "--sensitivity": noise.sensitivity,
-        "--person": noise.person,
-        "--label-epsilon": noise.label_epsilon,
-        "--no-smoothing": no_smoothing or None,
-        "--ledger": ledger,
-    }
-    for name, value in given.items():
-        if noise.epsilon is None and value is not None:
-            raise InvalidInputError(f"{name} needs --epsilon: without it no noise is added")
 
 
 def _estimator(model: str, measure: str | None, scale: float | None, n_components: int, seed: int) -> Any:
@@ -545,40 +495,26 @@ def add_simulate(parts: Any) -> None:
     shared.add_data(parser)
     label = "column that holds the classes, or the numbers to predict; needed without --schema"
     option(parser, "--label COL", label)
-    shared.add_task(
-        parser,
-        "what to predict, a class or a number (default: regression where the label of --schema is a number, "
-        "or without --schema has fractions or more than 20 different whole numbers)",
-    )
+    shared.add_task(parser, "what to predict, a class or a number (default: what the label column holds)")
     shared.add_ignore(parser)
     common.add_schema(parser)
     shared.add_sites(parser)
-    method = (
-        "what sites send: answers plus exact sums of rows (as federate site --send-plain-sums does), answers "
-        "alone (as it does without), or sums alone; auto takes sums for a table with a schema and for "
-        "numbers to predict, else both"
-    )
-    option(parser, "--method", method, default="auto", choices=METHODS)
-    ways = (
-        "how rows are spread over the sites: equally, with unequal classes, with few classes at each, or "
-        "sorted by the number to predict (default: dirichlet; iid for numbers)"
-    )
-    option(parser, "--partition", ways, choices=WAYS)
+    method = "what sites send: answers and sums, answers alone, or sums alone"
+    option(parser, "--method", method, default="auto", choices=("auto", "joined", "folding", "moments"))
+    ways = "how rows are spread over the sites (default: dirichlet; iid for numbers to predict)"
+    option(parser, "--partition", ways, choices=("iid", "dirichlet", "classes", "sorted"))
     alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
     option(parser, "--alpha A", alpha, shared.positive, 0.3)
     few = "number of classes at each site, for --partition classes"
     option(parser, "--classes-per-site N", few, shared.whole, 2)
     common.add_rule_options(parser, default="min")
     lie = "let the first F sites (see --liars) send false answers of this kind"
-    option(parser, "--lie", lie, choices=LIES)
+    option(parser, "--lie", lie, choices=("zero", "random", "flipped", "shrunk"))
     option(parser, "--seed N", "seed with which the rows are spread", shared.seed, 0)
-    noise = "noise of each site for this privacy loss of a record, for numbers to predict (default: none)"
-    option(parser, "--epsilon E", noise, shared.positive)
-    delta = "probability with which the loss may be exceeded, with --epsilon"
-    option(parser, "--delta D", delta, shared.fraction, 1e-5)
-    common.add_json(parser)
+    option(parser, "--epsilon E", "epsilon of each site's noise, for numbers to predict", shared.positive)
+    option(parser, "--delta D", "delta of the noise, with --epsilon", shared.fraction, 1e-5)
     reports.add_report(parser, card=False)
-    parser.set_defaults(run=run_simulate)
+    common.ends(parser, run_simulate)
 
 
 def run_simulate(args: argparse.Namespace) -> int:

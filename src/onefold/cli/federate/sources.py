@@ -121,7 +121,7 @@ def like_before(
     return again
 
 
-def read(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> Rows:
+def tables_of(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> Rows:
     """All tables of a fit as one: by their contract, or rows of numbers with their labels."""
     mode: Mode = "lenient" if schema.plain else "private"
     found = [

@@ -11,7 +11,7 @@ from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import Parser, busy, count_of, say, show
 from onefold.cli.federate import common
-from onefold.cli.federate.approvals import own_signing_key
+from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import (
     QUALITY,
     check_private_table,
@@ -57,8 +57,7 @@ def add_keys(parts: Any) -> None:
     )
     new.add_argument("name", metavar="NAME", help="name of the holder or site")
     option(new, "--folder DIR", "folder to write both files to", default=".")
-    shared.add_output_options(new, quiet=False)
-    new.set_defaults(run=run_new_key)
+    common.ends(new, run_new_key)
 
 
 def run_new_key(args: argparse.Namespace) -> int:
@@ -114,36 +113,27 @@ def _add_new(steps: Any) -> None:
     option(parser, "--holders FILE", holders, required=True, nargs="+")
     number = "number of holders that open a sum together"
     option(parser, "--threshold T", number, shared.whole, required=True)
-    most = "number of holders that may collude with the server (default: the most that the threshold allows)"
+    most = "holders that may collude with the server (default: the most that T allows)"
     option(parser, "--colluding-holders C", most, whole_from_zero)
-    sites = f"names of the sites, or their public files ({PUBLIC}) if sites sign what they send"
+    sites = f"names of the sites, or their public files ({PUBLIC}) if they sign what they send"
     option(parser, "--sites SITE", sites, required=True, nargs="+")
-    what = (
-        "what is summed: moments, for a classifier, or a regression if the label of the schema is a number; "
-        "or tables of counts, for synthetic rows"
-    )
+    what = "what is summed: moments for a model, or tables of counts for synthetic rows"
     option(parser, "--what", what, default="moments", choices=("moments", "tables"))
-    rounds = (
-        "rounds of moments: 1 about the declared middle, or 2, of which the first finds a private centre; "
-        "each is charged for its own noise"
-    )
+    rounds = "rounds of moments: of 2 the first finds a private centre, with its own noise"
     option(parser, "--rounds", rounds, int, 1, choices=(1, 2))
     missing = "number of sites without which the sum is still opened"
     option(parser, "--missing M", missing, whole_from_zero, 0)
-    colluding = (
-        "number of further sites that may add no noise, or look at the sum together; 1 covers sites that "
-        "look at it each by itself"
-    )
+    colluding = "further sites that may add no noise, or look at the sum together"
     option(parser, "--colluding K", colluding, whole_from_zero, 1)
     option(parser, "--out FILE", f"file to write (default: ROUND{CONTRACT})")
     group = parser.add_argument_group("privacy")
     option(group, "--epsilon E", "epsilon of the guarantee of the sum", shared.positive, required=True)
-    delta = "delta of the guarantee (default: 1e-5, or less for schemas of many rows)"
-    option(group, "--delta D", delta, shared.fraction)
-    unit = "what epsilon protects: a record or a person (default: person where the schema has one)"
+    option(
+        group, "--delta D", "delta of the guarantee (default: 1e-5, or less for many rows)", shared.fraction
+    )
+    unit = "what epsilon protects (default: person where the schema has one)"
     option(group, "--unit", unit, choices=("record", "person"))
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run_new)
+    common.ends(parser, run_new)
 
 
 def run_new(args: argparse.Namespace) -> int:
@@ -202,8 +192,7 @@ def _add_show(steps: Any) -> None:
         "the holders' keys, and what will be promised. Nothing is read or sent.",
     )
     parser.add_argument("contract", metavar="CONTRACT", help="contract of onefold federate sum new")
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run_show)
+    common.ends(parser, run_show)
 
 
 def run_show(args: argparse.Namespace) -> int:
@@ -273,26 +262,16 @@ def _add_run(steps: Any) -> None:
         "are missing.",
     )
     option(parser, "--contract FILE", "contract of the round, of onefold federate sum new", required=True)
-    what = "folder of all messages of the round (default: the folder of the contract)"
-    option(parser, "--share DIR", what)
-    agreed = "refuse another contract than the one of this digest, which sum show prints (16 digits or more)"
-    option(parser, "--digest D", agreed, _digest)
+    option(parser, "--share DIR", "folder of the round's messages (default: that of the contract)")
+    option(parser, "--digest D", "refuse a contract of another digest than this (16 digits or more)", _digest)
     common.add_folder(parser)
     option(parser, "--out FILE", "model to write, or table: .csv, .npz or .parquet", required=True)
-    rows = "rows of a synthetic table (default: the noisy number of rows)"
-    option(parser, "--rows N", rows, shared.whole)
-    anyway = "use the second of two rounds although a site dropped out between them"
-    flag(parser, "--anyway", anyway)
+    option(parser, "--rows N", "rows of a synthetic table (default: the noisy number of rows)", shared.whole)
+    flag(parser, "--anyway", "use the second of two rounds although a site dropped out between them")
     shared.add_output_options(parser)
     option(parser, "--without SITE", "sites to leave out; fixed once a holder signs", default=[], nargs="+")
-    name = (
-        "name of the querier, or a .signkey file; the key is made if there is none (default: your user name)"
-    )
-    option(parser, "--querier NAME", name)
-    purpose = "what the sum is for: a line that is signed and shown to the data owners"
-    option(parser, "--purpose TEXT", purpose, default="")
-    wait = "seconds to go on asking sites that are not there or wait for approval"
-    option(parser, "--wait S", wait, shared.not_negative, 0.0)
+    common.add_querier(parser)
+    option(parser, "--wait S", "seconds to go on asking sites that are not ready", shared.not_negative, 0.0)
     option(parser, "--timeout S", "seconds that a site has for one step", shared.positive, 300.0)
     parser.set_defaults(run=run_round)
 
@@ -306,12 +285,11 @@ def _digest(text: str) -> str:
 
 def run_round(args: argparse.Namespace) -> int:
     """Drive the round, write what the sum is for, tell privacy first."""
-    from onefold.federated.flower import Federation, SumRound
+    from onefold.federated.flower import SumRound
 
-    summed = checked_contract(args)
-    folder = Federation(args.folder).folder
+    summed, folder = checked_contract(args), common.federation_of(args).folder
     share = Path(args.contract).parent if args.share is None else Path(args.share)
-    key = own_signing_key(args.querier, args.quiet)
+    key = signing_key(args.querier, args.quiet)
 
     def round_of(what: SchemaSum) -> SumRound:
         say(_in_words(what), args.quiet)
@@ -370,7 +348,7 @@ def _finish(args: argparse.Namespace, summed: SchemaSum, opened: OpenedSum) -> i
     with busy("fitting", args.quiet):
         made: Any = summed.result(opened, args.anyway)
     promise = made.guarantee_
-    written, words = (_write_table if summed.what == "tables" else _write_model)(args, made)
+    written, words = (_finish_table if summed.what == "tables" else _finish_model)(args, made)
     result = {
         "sites": list(opened.sites),
         "checked": opened.checked,
@@ -395,7 +373,7 @@ def _about(summed: SchemaSum, opened: OpenedSum) -> list[str]:
     return words
 
 
-def _write_model(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], list[str]]:
+def _finish_model(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], list[str]]:
     guarantee = write_private_model(args.out, made)
     size = round(max(float(made.moments_.counts_.sum()), 0.0))
     counted = "persons" if made.guarantee_.unit == "person" else "rows"
@@ -408,7 +386,7 @@ def _write_model(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], l
     return {"model": args.out, f"{counted}_about": size, "guarantee": guarantee}, words
 
 
-def _write_table(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], list[str]]:
+def _finish_table(args: argparse.Namespace, made: Any) -> tuple[dict[str, Any], list[str]]:
     rows, quality = made.sample(args.rows), made.quality_
     n_rows = len(next(iter(rows.values())))
     guarantee = write_private_table(args.out, rows, made.guarantee_.to_dict(), made.schema)

@@ -52,6 +52,7 @@ SUMS_TOO = (
     "So does every message for an encrypted sum that this site makes from now on. A message that was made "
     "before stays as it is, and is sent again if the same round asks again."
 )
+YES = "agree to the cost that is said (default: asked for on a terminal)"
 MOVED = "where the encoder of a column is now (default: where it was at the last fit)"
 EXACT = (
     "The model is, to the last bit, the one that a fit without this person's rows gives on this machine with "
@@ -95,22 +96,20 @@ def add_update(parts: Any) -> None:
         "named ./update and so on.",
     )
     parser.add_argument("table", nargs="?", metavar="DATA", help=f"table of new rows: {shared.TABLES}")
-    _add_folder(parser)
+    common.add_site_folder(parser)
     option(parser, "--data FILE", "the same as DATA")
     flag(parser, "--replace", "fit to DATA alone, instead of the tables of the last fit")
     shared.add_encoders(parser, MOVED)
-    _add_yes(parser)
-    parser.set_defaults(run=run_update)
+    flag(parser, "--yes", YES)
+    common.ends(parser, run_update)
 
 
 def run_update(args: argparse.Namespace) -> int:
     """Fit anew, once the cost was said."""
-    if None not in (args.table, args.data):
-        raise InvalidInputError("DATA and --data name a table each: give one of them")
-    data = args.table if args.data is None else args.data
+    data = common.table_of(args)
     if args.replace and data is None:
         raise InvalidInputError("--replace needs DATA: the table that takes the place of the others")
-    site = _site(args.folder)
+    site = common.site_of(args)
     before = _rows(site)
     again = sources.like_before(site, data, instead=args.replace, encoders=args.encoders)
     words = _fit_again(site, again, args, before, lambda _: None)
@@ -133,25 +132,22 @@ def add_forget(parts: Any) -> None:
         "noise cannot be taken back, and a new release spends its epsilon.",
         epilog="Your table is not changed. The log notes that somebody was forgotten and when, but not who.",
     )
-    _add_folder(parser)
+    common.add_site_folder(parser)
     named = parser.add_mutually_exclusive_group()
-    typed = "id of the person; it stays in the history of your shell (default: asked for, without showing it)"
-    option(named, "--person ID", typed)
+    option(named, "--person ID", "id of the person, which stays in your shell's history (default: asked for)")
     option(named, "--person-file FILE", "file whose first line is the id of the person; - for standard input")
-    kept = "with noise: keep the release that is there, spend nothing, and leave the person out of later ones"
-    flag(parser, "--keep-release", kept)
-    whole = "whole table as it is now, instead of those of the last fit; needed if they are in a database"
-    option(parser, "--data FILE", whole)
+    flag(parser, "--keep-release", "with noise: spend nothing, and leave the person out of later releases")
+    option(parser, "--data FILE", "whole table as it is now, instead of those of the last fit")
     shared.add_encoders(parser, MOVED)
-    _add_yes(parser)
-    parser.set_defaults(run=run_forget)
+    flag(parser, "--yes", YES)
+    common.ends(parser, run_forget)
 
 
 def run_forget(args: argparse.Namespace) -> int:
     """Enter the person in the list and fit anew, or do nothing at all."""
     from onefold.federated.flower.keeping import find_profile
 
-    site = _site(args.folder)
+    site = common.site_of(args)
     if find_profile(site.folder) is None:
         return _forget_without_model(site, args)
     before, in_force = _rows(site), site.profile.model_digest
@@ -239,9 +235,8 @@ def add_status(parts: Any) -> None:
         description="Show what a site's own folder knows, for its data owner: rows of the last fit, what the "
         "ledger has spent, and how many persons were forgotten. None of it is sent to anybody.",
     )
-    _add_folder(parser)
-    common.add_json(parser)
-    parser.set_defaults(run=run_status)
+    common.add_site_folder(parser)
+    common.ends(parser, run_status)
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -249,28 +244,19 @@ def run_status(args: argparse.Namespace) -> int:
     from onefold.federated.flower.keeping import find_profile
     from onefold.privacy.ledger import Ledger
 
-    site = _site(args.folder)
-    n_forgotten = len(site.forgotten)
+    site = common.site_of(args)
+    name, profile = site.settings.name, find_profile(site.folder)
     spent = Ledger.load(site.folder.ledger).spent if site.folder.ledger.is_file() else None
-    if find_profile(site.folder) is None:
-        lines = [
-            f"site {site.settings.name}: no model",
-            "ledger: " + ("nothing was counted" if spent is None else f"spent {spent}"),
-            f"forgotten: {count_of(n_forgotten, 'person')}",
-        ]
-        known = {"site": site.settings.name, "rows": None, "spent": spent, "forgotten": n_forgotten}
-        show(known, lines, as_json=args.json)
-        return 0
-    profile, rows = site.profile, _rows(site)
-    predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
-    words = [
-        f"site {profile.site}: {predicts}, {profile.n_features} features",
-        "rows of the last fit: " + ("not known" if rows is None else str(rows)),
-        "ledger: " + ("no fit with noise was counted" if spent is None else f"spent {spent}"),
-        f"forgotten: {count_of(n_forgotten, 'person')}",
-    ]
-    told: dict[str, Any] = {"site": profile.site, "rows": rows, "spent": spent, "forgotten": n_forgotten}
-    show(told | _kind(site), words, as_json=args.json)
+    rows, kind, words = None, {}, [f"site {name}: no model"]
+    if profile is not None:
+        rows, kind = _rows(site), _kind(site)
+        predicts = "numbers to predict" if site.predicts_numbers else f"{len(profile.classes)} classes"
+        words = [f"site {name}: {predicts}, {profile.n_features} features"]
+        words.append("rows of the last fit: " + ("not known" if rows is None else str(rows)))
+    words.append("ledger: " + ("no fit with noise was counted" if spent is None else f"spent {spent}"))
+    words.append(f"forgotten: {count_of(len(site.forgotten), 'person')}")
+    told: dict[str, Any] = {"site": name, "rows": rows, "spent": spent, "forgotten": len(site.forgotten)}
+    show(told | kind, words, as_json=args.json)
     return 0
 
 
@@ -304,21 +290,6 @@ def run_backup(args: argparse.Namespace) -> int:
 
 
 # --- what they share ----------------------------------------------------------------------------------------
-
-
-def _add_folder(parser: Any) -> None:
-    option(parser, "--folder DIR", "folder of the site", default=".")
-
-
-def _add_yes(parser: Any) -> None:
-    flag(parser, "--yes", "agree to the cost that is said (default: asked for on a terminal)")
-    common.add_json(parser)
-
-
-def _site(folder: str) -> Site:
-    from onefold.federated.flower import Site
-
-    return Site(folder)
 
 
 def _rows(site: Site) -> int | None:
