@@ -23,68 +23,6 @@ from onefold.federated.flower.folders import (
 from onefold.federated.flower.registry import Registry
 from onefold.federated.messages import check_name
 
-GUIDE = """\
-# This federation
-
-Server: `{host}:{port}`, {mode} mode, rule {rule}{plaintext}. Sites: {sites}.
-
-{keys}
-2. **Server**, on the machine that the sites reach as `{host}`; port {port} must be open to them:
-
-       onefold federate server --folder server
-
-3. **Each site**, on the machine with its data (no port has to be opened there):
-
-       onefold federate site rows.csv --folder . --schema schema.json --epsilon 1 --unit record
-
-   It prints a forecast, and what is promised about the rows and what is not, before anything is sent. It then
-   sends noisy sums of the rows once, and the server answers queries from them. Without `--epsilon` the site
-   answers queries itself, by functions of raw rows. For columns of plain numbers in one range, `--label
-   COLUMN --classes A B --range 0 1` takes the place of the schema.
-4. **Ask**, on the server's machine:
-
-       onefold federate query new.csv --folder server --schema schema.json --out predictions.csv
-       onefold federate status --folder server
-
-{approving}
-5. **Leave**: `onefold federate remove SITE --folder server`. Every later answer is that of a federation which
-   never had the site. What was answered before cannot be taken back.
-
-Columns of `rows.csv` and `new.csv` must be the same, in the same order and units; with one schema file at all
-sites and queries, order and further columns do not matter. The certificates are valid for a year, and
-`onefold federate renew --folder server` renews them. Keep `server/` and its `ca.key` readable by your account
-only. `docs/deploy.md` says what a mode reveals to whom.
-"""
-
-
-KEYS_MADE = """\
-1. **Hand over** each folder in `sites/` to its site by a safe way, then delete it here: by `node.key` the
-   server recognises the site. For more than a test, let every site make its own key: `onefold federate init
-   --own-keys`. For a site that joins later, `onefold federate add NAME --make DIR --folder server` makes
-   a folder."""
-APPROVING = """\
-   Queries are signed with a key of the one who asks, made at the first query. A site that answers queries
-   itself waits until its data owner has approved the querier. **At each such site**, after comparing the id
-   of the key with the querier in person:
-
-       onefold federate approvals list --folder .
-       onefold federate approvals approve NAME --folder .
-"""
-ANYONE = """\
-   These sites answer whoever the server lets ask; `onefold federate site --approve-queriers` changes that.
-"""
-OWN_KEYS = """\
-1. **Hand over** each folder in `sites/` to its site; nothing in it is secret, but it must arrive unchanged.
-   In it the site makes its key and sends you the public half, never the private one:
-
-       ssh-keygen -t ecdsa -b 384 -N "" -f node.key
-
-   Ask the site in person for the key's fingerprint (`ssh-keygen -l -f node.key.pub`), then let it in:
-
-       onefold federate add NAME node.key.pub --folder server
-
-   Who comes later gets a folder by the same command with `--make DIR`."""
-
 
 def create_federation(
     root: Path,
@@ -118,20 +56,23 @@ def create_federation(
         make_site_folder(server, site, name, with_key=not own_keys, approval=approval)
         if not own_keys:
             add_site(server, name, None if settings.insecure else site.public_key)
-    text = GUIDE.format(
-        host=settings.host,
-        port=settings.port,
-        mode=settings.mode,
-        rule=settings.rule,
-        plaintext=", PLAINTEXT, for tests on this machine only"
-        if settings.insecure
-        else ", TLS and node keys",
+    security = ", PLAINTEXT, for tests on this machine only" if settings.insecure else ", TLS and node keys"
+    values = {"host": settings.host, "port": settings.port, "mode": settings.mode, "rule": settings.rule}
+    text = _guide("guide").format(
+        **values,
+        plaintext=security,
         sites=", ".join(names),
-        keys=OWN_KEYS if own_keys else KEYS_MADE,
-        approving=ANYONE if approval == "anyone" or settings.insecure else APPROVING,
+        keys=_guide("own_keys" if own_keys else "keys_made"),
+        approving=_guide("anyone" if approval == "anyone" or settings.insecure else "approving"),
     )
-    write_whole(root / "GUIDE.md", text.encode(), public=True)
+    write_whole(root / "GUIDE.md", f"{text}\n".encode(), public=True)
     return server
+
+
+def _guide(part: str) -> str:
+    """A part of the page that says what to do next."""
+    path = Path(__file__).parent / "guide" / f"{part}.md"
+    return path.read_text(encoding="utf-8").rstrip("\n")
 
 
 def make_site_folder(
