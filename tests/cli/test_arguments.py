@@ -52,7 +52,7 @@ def test_type_of_values_takes_the_good_and_refuses_the_bad(
 
 
 def test_names_on_the_command_line_are_those_of_the_library() -> None:
-    from onefold.cli.federate import site as command
+    from onefold.cli.federate import simulate as command
     from onefold.datasets import PARTITION
     from onefold.federated.simulate import LIES, METHODS
     from onefold.models import MEASURES

@@ -9,7 +9,7 @@ import pytest
 
 from onefold.exceptions import FederationError
 from onefold.federated.flower import nodes
-from onefold.federated.flower.nodes import write_app
+from onefold.federated.flower.nodes import copy_app
 
 pytestmark = pytest.mark.nightly
 
@@ -28,7 +28,7 @@ def main(grid, context):
 
 
 def write_broken_app(folder: Path) -> Path:
-    write_app(folder)
+    copy_app(folder)
     (folder / "onefold_federation" / "apps.py").write_text(BROKEN)
     return folder
 
@@ -37,7 +37,7 @@ def test_server_whose_run_fails_does_not_start(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")
-    monkeypatch.setattr(nodes, "write_app", write_broken_app)
+    monkeypatch.setattr(nodes, "copy_app", write_broken_app)
     monkeypatch.setattr(nodes, "RUN_SECONDS", 20.0)
     with pytest.raises(FederationError, match="the run at the server did not start"):
         nodes.ServerNode(made.server).start()
@@ -48,7 +48,7 @@ def test_server_whose_flower_command_fails_does_not_start(
     tmp_path: Path, make_federation: Any, processes_below: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = make_federation(tmp_path / "f")
-    monkeypatch.setattr(nodes, "write_app", lambda folder: folder / "nowhere")
+    monkeypatch.setattr(nodes, "copy_app", lambda folder: folder / "nowhere")
     with pytest.raises(FederationError, match=r"flwr run .* failed, see"):
         nodes.ServerNode(made.server).start()
     assert not processes_below(made.root)

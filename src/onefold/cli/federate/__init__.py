@@ -3,7 +3,7 @@
 from typing import Any
 
 from onefold.cli.console import Parser
-from onefold.cli.federate import approvals, querier, server, site, sums, upkeep
+from onefold.cli.federate import approvals, querier, server, simulate, site, sums, upkeep
 
 __all__ = ["add_parser"]
 
@@ -26,7 +26,7 @@ PARTS = (
     server.add_remove,
     server.add_renew,
     upkeep.add_backup,
-    site.add_simulate,
+    simulate.add_simulate,
     sums.add_keys,
     sums.add_sum,
     server.add_app,

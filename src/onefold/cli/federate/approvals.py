@@ -62,31 +62,26 @@ def add_querier(parts: Any) -> None:
 
 def run_new(args: argparse.Namespace) -> int:
     """Make a key, tell."""
-    from onefold.federated.access.signatures import SigningKey, default_querier_folder, user_name
+    from onefold.federated.access import signatures
 
-    folder = args.keys or str(default_querier_folder())
-    key = SigningKey.create(args.name or user_name(), folder).key
+    folder = args.keys or str(signatures.default_querier_folder())
+    key = signatures.SigningKey.create(args.name or signatures.user_name(), folder).key
     _tell_key(key, f"{folder}/{key.name}", args.json)
     return 0
 
 
 def run_show(args: argparse.Namespace) -> int:
     """Find a key, tell."""
-    from onefold.federated.access.signatures import (
-        KEY_SUFFIX,
-        default_querier_folder,
-        find_signing_key,
-        user_name,
-    )
+    from onefold.federated.access import signatures
 
-    name, folder = args.name or user_name(), args.keys or str(default_querier_folder())
-    found = find_signing_key(name, folder)
+    name, folder = args.name or signatures.user_name(), args.keys or str(signatures.default_querier_folder())
+    found = signatures.find_signing_key(name, folder)
     if found is None:
         raise InvalidInputError(
             f"{folder}: no key of {name}; make one with onefold federate querier new {name}"
         )
-    where = name.removesuffix(KEY_SUFFIX) if name.endswith(KEY_SUFFIX) else f"{folder}/{name}"
-    _tell_key(found.key, where, args.json)
+    bare = name.removesuffix(signatures.KEY_SUFFIX)
+    _tell_key(found.key, f"{folder}/{name}" if bare == name else bare, args.json)
     return 0
 
 
@@ -108,16 +103,10 @@ def signing_key(name: str | None, quiet: bool, federation: Federation | None = N
 
     A query to a ``federation`` that cannot use one is asked in the name alone.
     """
-    from onefold.federated.access.signatures import (
-        KEY_SUFFIX,
-        SigningKey,
-        default_querier_folder,
-        find_signing_key,
-        user_name,
-    )
+    from onefold.federated.access import signatures
 
-    asker, folder = user_name() if name is None else name, default_querier_folder()
-    found = find_signing_key(asker)
+    asker, folder = signatures.user_name() if name is None else name, signatures.default_querier_folder()
+    found = signatures.find_signing_key(asker)
     if found is not None:
         return found
     if federation is not None:
@@ -125,13 +114,13 @@ def signing_key(name: str | None, quiet: bool, federation: Federation | None = N
         if settings.insecure or settings.mode == "model" or not federation.is_running:
             return asker
     try:
-        made = SigningKey.create(asker, folder)
+        made = signatures.SigningKey.create(asker, folder)
     except InvalidInputError as error:
         if federation is None:
             raise
         say(f"the query is not signed: {error}", quiet)  # sites that answer anyone need none
         return asker
-    say(f"made a key to sign with, id {made.key.id}: {folder / (asker + KEY_SUFFIX)}", quiet)
+    say(f"made a key to sign with, id {made.key.id}: {folder / (asker + signatures.KEY_SUFFIX)}", quiet)
     return made
 
 

@@ -1,4 +1,4 @@
-"""Numbers to predict at several sites: what ``federate site``, ``query`` and ``simulate`` do with them.
+"""Numbers to predict at several sites: what ``federate site`` and ``query`` do with them.
 
 Sites send moments once, with noise or with consent without, and whoever has the server's folder predicts from
 the sum. No site is asked, so there is nothing to encrypt, to approve or to combine by a rule.
@@ -7,23 +7,21 @@ the sum. No site is asked, so there is nothing to encrypt, to approve or to comb
 from __future__ import annotations
 
 import argparse
-import math
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
 from onefold.cli import reports
-from onefold.cli.console import busy, count_of, print_json, say, show
+from onefold.cli.console import busy, count_of, print_json, say
 from onefold.cli.federate import common, sources
 from onefold.cli.outputs import STANDARD_OUTPUT, write_columns
 from onefold.cli.predict import LEVEL, measured_numbers
 from onefold.exceptions import InvalidInputError
 from onefold.report.evaluation import numbers_of
-from onefold.tables import Schema, read_table
-from onefold.tables.rows import Rows, rows
-from onefold.tables.tasks import NUMBERS, identifiers_of
+from onefold.tables import Schema
+from onefold.tables.rows import rows
+from onefold.tables.tasks import identifiers_of
 
 if TYPE_CHECKING:
-    from onefold.federated import RegressionSimulation
     from onefold.federated.flower import Federation, Site
 
 # Options that are about classes, answers or models.
@@ -150,97 +148,3 @@ def run_query(args: argparse.Namespace, federation: Federation, out: str | None)
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
     return 0
-
-
-# --- simulate ---------------------------------------------------------------------------------------------
-
-
-def check_simulation(args: argparse.Namespace) -> None:
-    """Refuse options about classes and answers, and choose what was left open."""
-    if args.method not in ("auto", "moments"):
-        raise InvalidInputError(f"--method {args.method} is for classes: numbers take moments (sums)")
-    args.partition = "iid" if args.partition is None else args.partition
-    if args.partition not in ("iid", "sorted"):
-        raise InvalidInputError(
-            f"--partition {args.partition} spreads classes: give iid, or sorted by the number to predict"
-        )
-    if args.rule != "min" or args.lie is not None or args.held_out is not None:
-        raise InvalidInputError("--rule, --lie and --held-out are for classes: leave them out for numbers")
-
-
-def run_simulation(args: argparse.Namespace, schema: Any, read: Rows | None = None) -> int:
-    """Read by the schema, unless rows were read by one that was inferred; simulate, tell."""
-    from onefold.federated import simulate_regression
-    from onefold.report.federations import SIMULATED, of_simulation
-
-    table: Any = None
-    if not schema.plain:
-        table = read_table(args.data, schema=schema)
-    else:
-        if args.epsilon is not None:
-            raise InvalidInputError("--epsilon needs --schema FILE: noise is in units of declared ranges")
-        given: dict[str, Any] = {"label": args.label, "ignore": args.ignore, "task": NUMBERS.name}
-        read = read or rows(args.data, encoders=shared.encoders_of(args), **given)
-        table, schema = dict(read.X) | {read.label: read.y}, read.schema
-    if schema.source == "private":
-        # Sites of a real federation declare one like it; here nothing is promised and nothing leaves.
-        schema = Schema(**(schema.get_params(deep=False) | {"source": "public"}))
-    result = simulate_regression(
-        table,
-        n_clients=args.sites,
-        spread="sorted" if args.partition == "sorted" else "even",
-        schema=schema,
-        epsilon=args.epsilon,
-        delta=args.delta,
-        random_state=args.seed,
-    )
-    told = {
-        "task": "regression",
-        "sites": args.sites,
-        "test_rows": result.n_test,
-        "method": "moments",
-        "sum_bytes": result.n_bytes,
-        "rmse": {
-            "mean": result.rmse_mean,
-            "alone": list(result.rmse_alone),
-            "federated": result.rmse,
-            "pooled": result.rmse_pooled,
-        },
-        "r2": {"alone": result.r2_alone.tolist(), "federated": result.r2, "pooled": result.r2_pooled},
-        "guarantee": None if args.epsilon is None else result.guarantee.to_dict(),
-    }
-    told |= {} if told["guarantee"] is None else {"not_covered": SIMULATED}
-    words = _compared(result, args)
-    if args.epsilon is not None:
-        words += [SIMULATED, *shared.promise_in_words(result.guarantee)]
-    if args.report is not None:
-        settings = {"partition": args.partition, "seed": args.seed, "epsilon": args.epsilon}
-        title = f"Federation of {reports.file_name(args.data)}, simulated"
-        page = of_simulation(title, result, settings, words)
-        words.append(reports.written(args.report, page))
-    show(told, words, as_json=args.json)
-    return 0
-
-
-def _compared(result: RegressionSimulation, args: argparse.Namespace) -> list[str]:
-    from onefold.report.federations import simulated_verdict
-
-    alone = sorted(result.rmse_alone)
-    r2 = "{:.3f}".format
-    words = [
-        f"{args.sites} sites, {result.n_test} rows for testing, method moments, root mean square "
-        "errors (and R2):",
-        f"mean       {result.rmse_mean:.4g}, always predicting the mean",
-        f"alone      {alone[0]:.4g} to {alone[-1]:.4g}, {math.fsum(alone) / len(alone):.4g} on average",
-        f"federated  {result.rmse:.4g} ({r2(result.r2)}), one round",
-        f"pooled     {result.rmse_pooled:.4g} ({r2(result.r2_pooled)}), all rows in one place, without noise",
-        f"federated: {simulated_verdict(result)}",
-    ]
-    if args.epsilon is not None:
-        return words
-    return [
-        *words,
-        "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
-        "(--send-plain-sums).",
-        "No noise was added: this says nothing about privacy.",
-    ]

@@ -1,29 +1,20 @@
-"""Commands of a site: ``onefold federate site`` and ``simulate``.
-
-``site`` fits a model at home, says what it promises and answers queries. ``simulate`` shows beforehand, in
-one process and without any network, what joining would bring.
-"""
+"""``onefold federate site``: fit a model at home, say what it promises and answer queries."""
 
 from __future__ import annotations
 
 import argparse
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli import arguments as shared
-from onefold.cli import reports
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
 from onefold.cli.federate import common, numbers, sources
 from onefold.exceptions import InvalidInputError
-from onefold.tables import read_table
 from onefold.tables.formats import check_header
-from onefold.tables.rows import Rows, may_be_amounts, rows
-from onefold.tables.tasks import CLASSES, NUMBERS
+from onefold.tables.rows import Rows
 
 if TYPE_CHECKING:
-    from onefold.federated import Simulation
     from onefold.federated.flower import Site
 
 RAW = """\
@@ -102,7 +93,7 @@ def add_site(parts: Any) -> None:
     _add_model_options(parser.add_argument_group("model, the same at all sites"))
     _add_limits(parser.add_argument_group("what may leave this site (kept for the next start)"))
     _add_sum_options(parser.add_argument_group("encrypted sums (kept for the next start)"))
-    parser.set_defaults(run=run_site)
+    parser.set_defaults(run=run_site, more=[], confirm=None)
 
 
 def _add_model_options(group: Any) -> None:
@@ -478,140 +469,3 @@ def _tell_sums(site: Site, as_json: bool) -> None:
     words = [f"site {settings.name}: no model, no query is answered", *_sums_in_words(site)]
     told = {"site": settings.name, "sum_table": settings.sum_table, "sum_key": settings.sum_key}
     show(told, words, as_json=as_json)
-
-
-# --- simulate ---------------------------------------------------------------------------------------------
-
-
-def add_simulate(parts: Any) -> None:
-    """Declare the command."""
-    parser = parts.add_parser(
-        "simulate",
-        help="simulate a whole federation in one process",
-        description="Spread a table over several sites, fit a model at each, combine their answers in one "
-        "round, and compare with one model of all rows. Nothing leaves this process, and no noise is added "
-        "unless --epsilon asks for it.",
-    )
-    shared.add_data(parser)
-    label = "column that holds the classes, or the numbers to predict; needed without --schema"
-    option(parser, "--label COL", label)
-    shared.add_task(parser, "what to predict, a class or a number (default: what the label column holds)")
-    shared.add_ignore(parser)
-    common.add_schema(parser)
-    shared.add_sites(parser)
-    method = "what sites send: answers and sums, answers alone, or sums alone"
-    option(parser, "--method", method, default="auto", choices=("auto", "joined", "folding", "moments"))
-    ways = "how rows are spread over the sites (default: dirichlet; iid for numbers to predict)"
-    option(parser, "--partition", ways, choices=("iid", "dirichlet", "classes", "sorted"))
-    alpha = "concentration for --partition dirichlet; a smaller one makes the sites less alike"
-    option(parser, "--alpha A", alpha, shared.positive, 0.3)
-    few = "number of classes at each site, for --partition classes"
-    option(parser, "--classes-per-site N", few, shared.whole, 2)
-    common.add_rule_options(parser, default="min")
-    lie = "let the first F sites (see --liars) send false answers of this kind"
-    option(parser, "--lie", lie, choices=("zero", "random", "flipped", "shrunk"))
-    option(parser, "--seed N", "seed with which the rows are spread", shared.seed, 0)
-    option(parser, "--epsilon E", "epsilon of each site's noise, for numbers to predict", shared.positive)
-    option(parser, "--delta D", "delta of the noise, with --epsilon", shared.fraction, 1e-5)
-    reports.add_report(parser, card=False)
-    common.ends(parser, run_simulate)
-
-
-def run_simulate(args: argparse.Namespace) -> int:
-    """Read, simulate, tell."""
-    from onefold.federated import simulate
-
-    if args.sites < 2:
-        raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
-    if args.lie is not None and args.liars >= args.sites:
-        raise InvalidInputError("--liars must be smaller than --sites: at least one site has to be honest")
-    common.check_rule(args.rule, args.held_out)
-    reports.check_report(args)
-    schema = common.schema_of(args)
-    if schema.plain and args.label is None:
-        raise InvalidInputError("--label COL is missing, or --schema FILE that names the column")
-    if args.task == NUMBERS.name or (args.task is None and schema.predicts_number):
-        numbers.check_simulation(args)
-        return numbers.run_simulation(args, schema)
-    if args.epsilon is not None or args.partition == "sorted":
-        raise InvalidInputError("--epsilon and --partition sorted are for numbers to predict")
-    X, y = None if schema.plain else read_table(args.data, schema=schema), None
-    if schema.plain:
-        found = _undeclared(args)
-        if found.task is NUMBERS:
-            numbers.check_simulation(args)
-            return numbers.run_simulation(args, schema, found)
-        X, y, schema = found.X, found.y, found.schema
-        if not schema.plain:
-            say(found.summary, args.json)
-    args.partition = "dirichlet" if args.partition is None else args.partition
-    spread = {"dirichlet": {"alpha": args.alpha}, "classes": {"classes_per_client": args.classes_per_site}}
-    result = simulate(
-        X,
-        y,
-        args.sites,
-        args.partition,
-        method=args.method,
-        schema=schema,
-        rule=args.rule,
-        n_liars=args.liars,
-        random_state=args.seed,
-        liars=None if args.lie is None else dict.fromkeys(range(args.liars), args.lie),
-        labelled=common.held_out_rows(args.held_out, args.label, args.ignore, schema),
-        **spread.get(args.partition, {}),
-    )
-    told = {"sites": args.sites, "test_rows": result.n_test, "rule": args.rule}
-    told |= {"method": result.method, "sum_bytes": result.sum_bytes}
-    told |= {"lie": args.lie, "alone": list(result.alone), "pooled": result.pooled}
-    told |= {"federated": result.federated, "honest": result.honest, "guarantee": None}
-    words = _compared(result, args.sites, args.rule, args.lie, args.liars)
-    if args.report is not None:
-        from onefold.report.federations import of_simulation
-
-        settings = {"sites": args.sites, "what the sites sent": result.method, "rule": args.rule}
-        settings |= {"how rows were spread": args.partition, "seed": args.seed}
-        if args.lie is not None:
-            settings |= {"lying sites": args.liars, "what they send": args.lie}
-        title = f"Federation of {Path(args.data).name}, simulated"
-        page = of_simulation(title, result, settings, _caveats(result)[:-1])  # the verdict has the last one
-        words.append(reports.written(args.report, page))
-    show(told, words, as_json=args.json)
-    return 0
-
-
-def _undeclared(args: argparse.Namespace) -> Rows:
-    """Rows of a table without a declared schema: numbers as they stand, unless there are texts or gaps."""
-    given = {"label": args.label, "ignore": args.ignore}
-    try:
-        found = rows(args.data, "numbers", **given, task=CLASSES.name)
-        if args.task is not None or not may_be_amounts(found):
-            return found
-    except InvalidInputError:
-        pass  # for texts and gaps; and an amount is no class
-    return rows(args.data, **given, encoders=shared.encoders_of(args), task=args.task or "auto")
-
-
-def _compared(result: Simulation, n_sites: int, rule: str, lie: str | None, n_liars: int) -> list[str]:
-    from onefold.report.federations import simulated_verdict
-
-    alone = sorted(result.alone)
-    words = [
-        f"{n_sites} sites, {result.n_test} rows for testing, rule {rule}, accuracies:",
-        f"alone      {alone[0]:.4f} to {alone[-1]:.4f}, {sum(alone) / len(alone):.4f} on average",
-        f"federated  {result.honest:.4f}, one round",
-    ]
-    if lie is not None:
-        words.append(
-            f"lying      {result.federated:.4f}, the same with {count_of(n_liars, 'lying site')}: {lie}"
-        )
-    words.append(f"pooled     {result.pooled:.4f}, all rows in one place")
-    words.append(f"federated: {simulated_verdict(result)}")
-    return [*words, *_caveats(result)]
-
-
-def _caveats(result: Simulation) -> list[str]:
-    sums = (
-        "Exact sums of rows travelled, which reveal rows; federate site sends none unless it is told to "
-        "(--send-plain-sums)."
-    )
-    return [*[sums] * (result.method != "folding"), "No noise was added: this says nothing about privacy."]

@@ -37,13 +37,13 @@ def again(site: Site, args: argparse.Namespace, schema: Schema) -> dict[str, Any
     # The folder's own is found wherever the folder is moved to.
     own = ledger is None or ledger == site.folder.ledger.resolve()
     options["ledger"] = None if own else str(ledger)
-    tables = [args.data, *_more(args)]
+    tables = [args.data, *args.more]
     # The address of a database may hold what nobody should find in a file.
     kept = None if any(map(is_address, tables)) else [str(Path(each).resolve()) for each in tables]
     recipe = {"format": FORMAT, "tables": kept, "options": options}
     recipe["schema"] = None if schema.plain else schema.to_dict()
     recipe["encoders"] = _encoder_files(schema)
-    return {"recipe": recipe, "confirm": getattr(args, "confirm", None)}
+    return {"recipe": recipe, "confirm": args.confirm}
 
 
 def _encoder_files(schema: Schema) -> dict[str, list[str | None]]:
@@ -126,7 +126,7 @@ def tables_of(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> 
     mode: Mode = "lenient" if schema.plain else "private"
     found = [
         noise.rows_of(path, schema, args.label, args.ignore, quiet=args.json, mode=mode)
-        for path in (args.data, *_more(args))
+        for path in (args.data, *args.more)
     ]
     columns = [(each.n_features, each.names, [*each.X] if not schema.plain else []) for each in found]
     for other, own in zip(found[1:], columns[1:], strict=True):
@@ -135,8 +135,3 @@ def tables_of(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> 
                 f"{other.path}: the tables of a site must have the same columns in the same order"
             )
     return joined(found)
-
-
-def _more(args: argparse.Namespace) -> list[str]:
-    found: list[str] = getattr(args, "more", [])
-    return found

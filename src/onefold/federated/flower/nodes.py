@@ -178,7 +178,7 @@ class ServerNode:
 
     def start_run(self) -> None:
         """Start the run that carries the queries and wait for its sign of life."""
-        app = write_app(self.folder.app)
+        app = copy_app(self.folder.app)
         self._watchdog.reset()
         self.spool.open_run()
         self._control(["run", str(app), CONNECTION])
@@ -459,45 +459,14 @@ class Node:
         return command("flower-supernode", *secure, *own)
 
 
-# --- what Flower calls an app: a few lines that name the run at the server ----------------------------------
+# --- what Flower calls an app -------------------------------------------------------------------------------
 
 
-PROJECT = """\
-[project]
-name = "onefold-federation"
-version = "1.0.0"
-description = "Queries to the sites of a federation, one number per row and class back."
-license = "Apache-2.0"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "onefold"
-
-[tool.flwr.app.components]
-serverapp = "onefold_federation.apps:server"
-clientapp = "onefold_federation.apps:client"
-
-[tool.flwr.app.config]
-"""
-
-APPS = '''\
-"""The run at the server, and a stand-in: sites answer with their own application."""
-
-from flwr.clientapp import ClientApp
-
-from onefold.federated.flower.server_app import app as server
-
-client = ClientApp()
-
-__all__ = ["client", "server"]
-'''
-
-
-def write_app(folder: Path) -> Path:
-    """Write the app into an existing folder."""
-    package = folder / "onefold_federation"
+def copy_app(folder: Path) -> Path:
+    """Copy the app that names the run at the server into an existing folder."""
+    package, source = folder / "onefold_federation", Path(__file__).parent / "run_app"
     make_folder(package)
-    write_whole(folder / "pyproject.toml", PROJECT.encode())
-    write_whole(package / "__init__.py", b'"""A federation."""\n')
-    write_whole(package / "apps.py", APPS.encode())
+    places = {"pyproject.toml": folder, "__init__.py": package, "apps.py": package}
+    for name, place in places.items():
+        write_whole(place / name, (source / name).read_bytes())
     return folder
