@@ -129,9 +129,7 @@ RANDOM_CLASSES = {
 # whoever shortens one lowers its number, and takes the line away once the rule holds for it.
 MOST_LINES = 450
 LONGER_FILES = {
-    "cli/federate/querier.py": 485,
-    "cli/federate/site.py": 584,
-    "federated/flower/server_app.py": 541,
+    "federated/flower/server_app.py": 533,
     "models/kahm/core.py": 475,
     "models/membership.py": 489,
 }

@@ -16,7 +16,7 @@ from onefold._base.records import Record, record
 from onefold.exceptions import MessageError
 from onefold.federated.access.signatures import QuerierName, SentSignature, SumSignature
 from onefold.federated.flower.site_app import NO_QUERY
-from onefold.federated.flower.spool import Box, Reply
+from onefold.federated.flower.spool import Mailbox, Reply
 from onefold.federated.messages import CARRIED, Failure, FailureCode, Message, SumParcel
 
 LOG = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class ParcelRequest(Record, kind="parcel request"):
         return self.parcel.query_id
 
 
-class ParcelSpool(Box[ParcelRequest]):
+class ParcelSpool(Mailbox[ParcelRequest]):
     """The folder between the one who asks and the run at the server."""
 
     def __init__(self, root: Path) -> None:

@@ -86,7 +86,7 @@ class Reply(Record, kind="reply"):
     trouble: str = ""
 
 
-class Box(Generic[AnyRequest]):
+class Mailbox(Generic[AnyRequest]):
     """Requests of one kind, the replies to them, and the run's sign of life beside them.
 
     Parameters
@@ -266,7 +266,7 @@ class Box(Generic[AnyRequest]):
         return self.root / "run"
 
 
-class Spool(Box[Request]):
+class Spool(Mailbox[Request]):
     """The queries that wait or are on their way, and what came back."""
 
     def __init__(self, root: Path) -> None:
