@@ -105,7 +105,7 @@ def until_stopped() -> Iterator[Callable[[], bool]]:
 def add_schema(parser: Any) -> None:
     """The contract that all sites share."""
     shared.add_schema(parser, "the same at all sites; it says what --label and --ignore would say")
-    shared.add_encoders(parser, "encoder of a column of --schema, the same at all sites")
+    shared.add_encoders(parser, "encoder, the same at all sites, of a column")
 
 
 def schema_of(args: Any, *others: str) -> Any:

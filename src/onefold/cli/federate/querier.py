@@ -478,7 +478,7 @@ def add_decrypt(parts: Any) -> None:
     option(parser, "--data TABLE", "table that was asked about, for --label or --schema")
     option(parser, "--label COL", "column of --data with the true classes, to print the accuracy")
     shared.add_schema(parser, "its label column of --data has the true classes")
-    shared.add_encoders(parser, "encoder of a column of --schema")
+    shared.add_encoders(parser, "encoder of a column")
     _add_keys(parser)
     common.ends(parser, run_decrypt)
 

@@ -53,7 +53,7 @@ SUMS_TOO = (
     "before stays as it is, and is sent again if the same round asks again."
 )
 YES = "agree to the cost that is said (default: asked for on a terminal)"
-MOVED = "where the encoder of a column is now (default: where it was at the last fit)"
+MOVED = "encoder that is elsewhere than at the last fit, of a column"
 EXACT = (
     "The model is, to the last bit, the one that a fit without this person's rows gives on this machine with "
     "this version of onefold."
