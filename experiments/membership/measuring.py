@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from experiments.harness import Table
 from onefold.transfer import PrivateSource, TransferClassifier
 from onefold.transfer.classifier import Documented
-from onefold.transfer.pool import Default
 
 Rows = NDArray[Any]
 COLUMNS = ("together", "target alone", "source alone")
@@ -22,11 +21,11 @@ def transfer(
 ) -> dict[str, Any]:
     """Accuracy on test rows of the strategy, of the target alone and of the source alone."""
     model = TransferClassifier(source, strategy, **options).fit(X, seen)
-    decision = model._strategy.decide(X_test)
+    decision = model._strategy.decide(X_test, model._ways)
     found = {
         "together": decision.codes,
         "target alone": decision.alone,
-        "source alone": _source_alone(model._strategy, X_test),
+        "source alone": _source_alone(model, X_test),
     }
     scores = {name: float(np.mean(model.classes_[codes] == y_test)) for name, codes in found.items()}
     return {
@@ -37,15 +36,16 @@ def transfer(
     }
 
 
-def _source_alone(strategy: Any, rows: Rows) -> Rows:
+def _source_alone(model: TransferClassifier, rows: Rows) -> Rows:
     """What the source says by itself."""
+    strategy, way = model._strategy, model._ways[0]
     if isinstance(strategy, Documented):
-        return np.asarray(strategy.expert_distances(strategy.way(rows))[2].argmin(axis=1))
-    for expert in strategy.experts if isinstance(strategy, Default) else ():
+        return np.asarray(strategy.expert_distances(rows, model._ways)[2].argmin(axis=1))
+    for expert in strategy.experts:
         if expert.name == "source":
-            place = strategy.rows_of(expert)
-            seen = rows if place is None else strategy.ways[place](rows)
-            return np.asarray(expert.model.scores(seen, strategy.n_classes).argmax(axis=1))
+            of_source = way.description.scores(way(rows))
+            scores = of_source if expert.model is None else expert.model.scores(way(rows), strategy.n_classes)
+            return np.asarray(scores.argmax(axis=1))
     raise TypeError("a strategy with a source is needed")
 
 

@@ -32,7 +32,7 @@ def compare(source, rows_of_source, labels_of_source, X, y, queries, space):
         components=STEPS,
     ).fit(X, seen)
     slow = literal.transfer(rows_of_source, labels_of_source, space(X), seen, STEPS, LAYERS)
-    fast = model._strategy.expert_distances(model._strategy.way(queries))
+    fast = model._strategy.expert_distances(queries, model._ways)
     expected = np.array([[slow.experts(x)[c] for c in sorted(slow.source)] for x in space(queries, X)])
     np.testing.assert_allclose(np.moveaxis(fast, 0, 2), expected, rtol=1e-5, atol=1e-7)
     np.testing.assert_array_equal(model.predict(queries), [slow.decide(x) for x in space(queries, X)])

@@ -11,10 +11,11 @@ from onefold.encoders import GradientHistograms, RandomFeatures
 from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.fabrication import Fabricator
 from onefold.privacy import Box, Laplace, OptimalNoise, PrivateMoments, RandomisedLabels
+from onefold.privacy.contract import LEARNED_ENCODER
 from onefold.privacy.guarantee import SEEDED
 from onefold.privacy.persons import SAME_PERSON
 from onefold.transfer import PrivateSource
-from onefold.transfer.source import GIVEN_ROWS, LEARNED_ENCODER
+from onefold.transfer.source import GIVEN_ROWS
 from reference.domains import blobs
 from reference.neighbours import RECORDS, in_containers, outline, replaced
 from reference.sources import made, moments

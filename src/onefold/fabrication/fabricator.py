@@ -5,7 +5,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,6 +43,7 @@ LOOKED = "the number of smoothing steps was chosen by looking at the raw data, a
 VISIBLE = 8.0
 
 
+@dataclass(eq=False, repr=False)
 class Fabricator(BaseEstimator):
     """Replaces every row by a private one: noise, smoothing, and the image under the smoothed data's machine.
 
@@ -74,7 +75,7 @@ class Fabricator(BaseEstimator):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the table; the mechanism then needs ``sensitivity=domain_of(schema)``, and
         what comes out is a dict of columns of the declared types. None takes rows of numbers.
 
@@ -116,8 +117,6 @@ class Fabricator(BaseEstimator):
     ((1.0, 0.0), True)
     """
 
-    guarantee_: Guarantee
-    labels_: Labels | None
     constraints: ClassVar[dict[str, Entry]] = {
         "mechanism": Instance(Mechanism, NEEDED),
         "n_components": Whole(1),
@@ -127,30 +126,17 @@ class Fabricator(BaseEstimator):
         "ledger": LEDGER,
     }
 
-    def __init__(
-        self,
-        mechanism: Mechanism,
-        n_components: int = 20,
-        stopping: str | int = "honest",
-        branch_size: int = 1000,
-        *,
-        form: str = "image",
-        label_mechanism: RandomisedLabels | None = None,
-        clip: bool = False,
-        n_jobs: int | None = None,
-        ledger: AnyLedger = None,
-        schema: Schema | None = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.n_components = n_components
-        self.stopping = stopping
-        self.branch_size = branch_size
-        self.form = form
-        self.label_mechanism = label_mechanism
-        self.clip = clip
-        self.n_jobs = n_jobs
-        self.ledger = ledger
-        self.schema = schema
+    mechanism: Mechanism
+    n_components: int = 20
+    stopping: str | int = "honest"
+    branch_size: int = 1000
+    _: KW_ONLY
+    form: str = "image"
+    label_mechanism: RandomisedLabels | None = None
+    clip: bool = False
+    n_jobs: int | None = None
+    ledger: AnyLedger = None
+    schema: Any = None
 
     def fabricate(
         self, X: Any, y: ArrayLike | None = None, random_state: Any = None, person: Any = None
@@ -234,7 +220,7 @@ class Fabricator(BaseEstimator):
             guarantee = guarantee.provided(SAME_PERSON)
         if self.label_mechanism is not None:
             guarantee = guarantee.with_labels(self.label_mechanism.epsilon)
-        schema = Schema.of(self.schema)
+        schema = self._schema
         if not schema.plain:  # an entry is a cell of the table, however it is encoded
             guarantee = replace(guarantee, n_features=len(released(schema).features))
         guarantee = under_contract(guarantee, schema)
@@ -340,6 +326,10 @@ class Fabricator(BaseEstimator):
             raise InvalidInputError('stopping="documented" looks at raw rows: use "honest" or a number')
         return self._smooth(noisy, noisy, labels)
 
+    @property
+    def _schema(self) -> Schema:
+        return Schema.of(self.schema)
+
     def _checked(self, X: Any, y: ArrayLike | None) -> tuple[Array, Labels | None]:
         check_parameters(self)
         rows: Array = check_rows(self, X, declared_type=True)
@@ -352,8 +342,7 @@ class Fabricator(BaseEstimator):
         """Check rows and labels, and drop rows of persons who have more than the mechanism is made for."""
         check_parameters(self)
         limit = self.mechanism.rows_per_person
-        rows: Array
-        schema = Schema.of(self.schema)
+        schema = self._schema
         if schema.plain:
             rows, labels = self._checked(schema.transform(X), y)
         else:
@@ -375,7 +364,7 @@ class Fabricator(BaseEstimator):
 
         Types and index of a frame are not taken over.
         """
-        schema = Schema.of(self.schema)
+        schema = self._schema
         if schema.plain:
             frame = hasattr(X, "columns") and hasattr(X, "index")
             return type(X)(values, columns=X.columns) if frame else values
@@ -477,6 +466,7 @@ def _has_probabilities(model: "PrivateClassifier") -> bool:
     return found is None or hasattr(found, "predict_proba")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, BaseEstimator):
     """Classifier fitted to noisy or fabricated rows instead of raw ones.
 
@@ -502,7 +492,7 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the table; the mechanism then needs ``sensitivity=domain_of(schema)``, and rows
         and queries are tables. None takes rows of numbers.
 
@@ -539,32 +529,17 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):
     True
     """
 
-    guarantee_: Guarantee
-
-    def __init__(
-        self,
-        classifier: Any = None,
-        mechanism: Mechanism | None = None,
-        fabricate: bool = True,
-        stopping: str | int = "honest",
-        *,
-        n_components: int = 20,
-        branch_size: int = 1000,
-        label_mechanism: RandomisedLabels | None = None,
-        random_state: Any = None,
-        ledger: AnyLedger = None,
-        schema: Schema | None = None,
-    ) -> None:
-        self.classifier = classifier
-        self.mechanism = mechanism
-        self.fabricate = fabricate
-        self.stopping = stopping
-        self.n_components = n_components
-        self.branch_size = branch_size
-        self.label_mechanism = label_mechanism
-        self.random_state = random_state
-        self.ledger = ledger
-        self.schema = schema
+    classifier: Any = None
+    mechanism: Mechanism | None = None
+    fabricate: bool = True
+    stopping: str | int = "honest"
+    _: KW_ONLY
+    n_components: int = 20
+    branch_size: int = 1000
+    label_mechanism: RandomisedLabels | None = None
+    random_state: Any = None
+    ledger: AnyLedger = None
+    schema: Any = None
 
     def fit(self, X: Any, y: ArrayLike | None = None, person: ArrayLike | None = None) -> Self:
         """Make the rows private, then fit the classifier to them.

@@ -80,7 +80,7 @@ class MomentRegressor(RegressorMixin, OnMoments):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the table; its label is a number with a range. Rows without a number there are
         left out. None takes rows of numbers.
     x_range : pair or None, default=None

@@ -78,7 +78,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
         follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
     classes : array-like or None, default=None
@@ -535,7 +535,7 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
     ledger : Ledger, path or None, default=None
         Account of what was spent on the same data: the release is entered there before any noise is drawn,
         and refused beyond its limit. None counts nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the table: classes, radius and, if it declares ``rows_per_person``, persons
         follow from it. Rows whose class is not declared are left out. None takes rows of numbers.
     classes : array-like or None, default=None

@@ -33,6 +33,7 @@ WORTHWHILE = 0.8
 Step = Callable[..., Smoothing]
 
 
+@dataclass(eq=False, repr=False)
 class Smoother(BaseEstimator):
     """Kernel smoother: folds every row of a table by the machine of the table itself.
 
@@ -68,9 +69,8 @@ class Smoother(BaseEstimator):
 
     constraints: ClassVar[dict[str, Entry]] = {"n_components": Whole(1), "n_steps": Whole(0)}
 
-    def __init__(self, n_components: int = 20, n_steps: int = 1) -> None:
-        self.n_components = n_components
-        self.n_steps = n_steps
+    n_components: int = 20
+    n_steps: int = 1
 
     def smooth(self, X: ArrayLike) -> Array:
         """Smooth the rows of a table.

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -63,6 +63,7 @@ CONSTRAINTS: dict[str, Entry] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class TableSynthesizer(Stored, BaseEstimator):
     r"""Synthetic tables of the shape of a schema, private for whole records or persons, in one release.
 
@@ -160,35 +161,18 @@ class TableSynthesizer(Stored, BaseEstimator):
     (['age', 'smoker'], True)
     """
 
-    counts_: TableCounts
-    guarantee_: Guarantee
-    n_rows_: int
-    structure_: str
-
     kind: ClassVar[str] = "table synthesizer"
 
-    def __init__(
-        self,
-        schema: Schema,
-        epsilon: float | None = 1.0,
-        delta: float | None = None,
-        *,
-        structure: Literal["auto", "tree", "raked", "independent"] = "auto",
-        neighbours: Literal["add-remove", "replace"] = "add-remove",
-        rows_per_person: int | None = None,
-        noise: bool = True,
-        random_state: RandomState = None,
-        ledger: AnyLedger = None,
-    ) -> None:
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.structure = structure
-        self.neighbours = neighbours
-        self.rows_per_person = rows_per_person
-        self.noise = noise
-        self.random_state = random_state
-        self.ledger = ledger
+    schema: Schema
+    epsilon: float | None = 1.0
+    delta: float | None = None
+    _: KW_ONLY
+    structure: Literal["auto", "tree", "raked", "independent"] = "auto"
+    neighbours: Literal["add-remove", "replace"] = "add-remove"
+    rows_per_person: int | None = None
+    noise: bool = True
+    random_state: RandomState = None
+    ledger: AnyLedger = None
 
     # --- the release ------------------------------------------------------------------------------------
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.covariance import ledoit_wolf
 
 from onefold._base.arrays import Array, Floats, Index, sizes_of
-from onefold._base.stored import Either
 from onefold.exceptions import InvalidInputError
 from onefold.transfer._description import Description, covariance_of, leading_directions
 from onefold.transfer.learners import GaussianModel, Mixture, Projection, log_probabilities, project
@@ -96,9 +95,15 @@ class Way:
     the way of the source's rows, and others are multiplied by ``matrix`` (001 eq. 79), if there is one.
     """
 
-    source: Annotated["PrivateSource | None", Either()]  # None in a file, where sources have a place
+    source: "PrivateSource | None"
     to_source: Any = None
     matrix: Floats | None = None
+
+    @property
+    def description(self) -> Description:
+        """What the source knows."""
+        assert self.source is not None
+        return self.source.description_
 
     @property
     def turns(self) -> bool:
@@ -116,7 +121,7 @@ class Way:
         if self.source is None or self.turns:
             return rows
         if self.matrix is not None:
-            return self.source.description_.place(rows @ self.matrix.T)
+            return self.description.place(rows @ self.matrix.T)
         return self._enter(rows if self.to_source is None else mapped_rows(self.to_source, rows))
 
     def is_open(self, n_features: int) -> bool:
@@ -129,7 +134,7 @@ class Way:
         if rows.shape[1] == self.source.n_features_in_:
             return self.source.encode(rows)
         if rows.shape[1] == self.source.n_encoded_:
-            return self.source.description_.place(rows)
+            return self.description.place(rows)
         sizes = f"{self.source.n_features_in_} features"
         if self.source.encoder_ is not None:
             sizes += f", or {self.source.n_encoded_} encoded ones"
@@ -142,17 +147,6 @@ def ways_to(sources: "Sequence[PrivateSource]", to_source: Any) -> tuple[Way, ..
 
 
 # --- views: ways to ask a source --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class DescriptionView:
-    """The source's own scores."""
-
-    description: Description
-
-    def scores(self, rows: Array, n_classes: int) -> Floats:
-        """Score how well each class of the source explains each row, (n, C)."""
-        return self.description.scores(rows)
 
 
 @dataclass(frozen=True)
@@ -192,11 +186,6 @@ def turned_view(
     return MeansView(projection, centres, variances)
 
 
-def description_of(way: Way) -> Description:
-    assert way.source is not None
-    return way.source.description_
-
-
 # --- class means between source and target: empirical Bayes -----------------------------------------------
 #
 # The source says where classes should be, labelled rows of the target where they seem to be. How far the two
@@ -229,7 +218,7 @@ class Shrinking:
         rows = placed[members[0]]
         projection = project(rows)
         coordinates = projection(rows)
-        priors = [_prior(description_of(ways[place]), projection, coordinates) for place in members]
+        priors = [_prior(ways[place].description, projection, coordinates) for place in members]
         return cls(projection, coordinates, priors, n_classes)
 
     def labelled(self, codes: Index, sample: Index, refine: bool = False) -> GaussianModel:

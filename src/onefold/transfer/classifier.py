@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -31,7 +31,6 @@ from onefold.models import (
 from onefold.models.probability import softmax
 from onefold.privacy import Guarantee
 from onefold.tables import Schema
-from onefold.transfer._description import Description
 from onefold.transfer.alignment import PROCRUSTES, Way, subspace_alignment, ways_to
 from onefold.transfer.learners import adapted, check_present
 from onefold.transfer.pool import Decision, Default, fit_default
@@ -87,53 +86,45 @@ IMAGE_VALUES = 8_000_000
 class Documented:
     """A fitted target classifier, a source-to-target mapping, and the source: the three experts of (87)."""
 
-    way: Way
+    matrix: Floats | None  # of (79), where rows have another width than the source's
     target: AutoencoderClassifier
     target_codes: Index  # class of each autoencoder of the target
     mapping: MembershipMapping | None
     n_classes: int
 
-    def without_sources(self) -> "Documented":
-        """Return what a file holds of it."""
-        return replace(self, way=Way(None, None, self.way.matrix))
-
-    def on(self, ways: tuple[Way, ...]) -> "Documented":
-        """Return what a file held with its source; what does not fit together is refused."""
+    def check(self, ways: tuple[Way, ...]) -> None:
+        """Refuse what a file held if it does not fit together, or not with its source."""
         check_present(self.target_codes, self.n_classes)
         width, mapping = self.target.n_features_in_, self.mapping
         fitting = len(ways) == 1 and len(self.target_codes) == len(self.target.classes_)
         fitting = fitting and (mapping is None or mapping.n_features_in_ == width)
-        if not fitting or (self.way.matrix is not None and ways[0].source is None):
+        if not fitting or (self.matrix is not None and ways[0].source is None):
             raise InvalidInputError("the parts of the classifier do not fit together")
-        return replace(self, way=replace(ways[0], matrix=self.way.matrix))
 
-    def decide(self, rows: Array) -> Decision:
+    def decide(self, rows: Array, ways: tuple[Way, ...]) -> Decision:
         """Take the class that any of the three experts finds nearest (87)."""
-        found = np.sqrt(self.expert_distances(self.way(rows)))
+        found = np.sqrt(self.expert_distances(rows, ways))
         nearest = found.min(axis=0)
         codes = nearest.argmin(axis=1)
         expert = found[:, np.arange(len(codes)), codes].argmin(axis=0)
         return Decision(nearest, THREE, expert, found[0].argmin(axis=1))
 
-    def expert_distances(self, rows: Array) -> Floats:
+    def expert_distances(self, rows: Array, ways: tuple[Way, ...]) -> Floats:
         """Return squared distances to each class by each expert, (3, n, C); infinite where one has none."""
+        way = replace(ways[0], matrix=self.matrix)
+        rows = way(rows)
         found = np.full((len(THREE), len(rows), self.n_classes), np.inf)
         found[0][:, self.target_codes] = self.target.distances(rows).astype(np.float64) ** 2
-        source = self._source
-        if source is None or self.mapping is None:
+        if way.source is None or self.mapping is None:
             return found
         step = max(1, IMAGE_VALUES // max(1, rows.shape[1]))
         for start in range(0, len(rows), step):
             block = slice(start, start + step)
             for code in range(self.n_classes):
-                image = source.image(rows[block], code)
+                image = way.description.image(rows[block], code)
                 found[1][block, code] = _squared(rows[block], self.mapping.predict(image))
                 found[2][block, code] = _squared(rows[block], image)
         return found
-
-    @property
-    def _source(self) -> Description | None:
-        return None if self.way.source is None else self.way.source.description_
 
 
 def fit_documented(
@@ -154,9 +145,9 @@ def fit_documented(
         images = np.empty_like(placed)
         for code in known:
             mine = labelled == code
-            images[mine] = way.source.description_.image(placed[mine], int(code))  # (84)
+            images[mine] = way.description.image(placed[mine], int(code))  # (84)
         mapping = MembershipMapping(0.5, max_inducing).fit(images, placed)  # (85), (86)
-    return Documented(way, target, known, mapping, n_classes)
+    return Documented(way.matrix, target, known, mapping, n_classes)
 
 
 def label_step_by_step(
@@ -189,6 +180,7 @@ def _squared(rows: Array, images: Array) -> Floats:
 # --- the classifier ----------------------------------------------------------------------------------------
 
 
+@dataclass(eq=False, repr=False)
 class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
     """Semi-supervised classifier of a target that a private source may help, or several of them.
 
@@ -218,7 +210,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         Accept classes of the source without a labelled row in the target.
     random_state : int or None, default=0
         Divides the labelled rows for cross-validation.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         What is declared about the target's table, whose columns are then prepared one by one; it must agree
         with that of the source about the features. None takes the schema of the source, if it has one.
 
@@ -338,38 +330,18 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
 
     kind: ClassVar[str] = "transfer classifier"
     _left_out = ("source", "sources", "to_source", "estimator")
-    classes_: Labels
-    source_gain_: float | None
-    accuracy_: float | None
-    majority_: float
-    schema_: Schema
-    weights_: dict[str, float] | None
-    n_features_in_: int
 
-    def __init__(
-        self,
-        source: PrivateSource | None = None,
-        strategy: str = "default",
-        *,
-        sources: Sequence[PrivateSource] | None = None,
-        to_source: Any = None,
-        estimator: Autoencoder | None = None,
-        components: Sequence[int] = (5, 10, 15, 20),
-        max_inducing: int = 1000,
-        allow_missing: bool = False,
-        random_state: int | None = 0,
-        schema: Schema | None = None,
-    ) -> None:
-        self.source = source
-        self.strategy = strategy
-        self.sources = sources
-        self.to_source = to_source
-        self.estimator = estimator
-        self.components = components
-        self.max_inducing = max_inducing
-        self.allow_missing = allow_missing
-        self.random_state = random_state
-        self.schema = schema
+    source: PrivateSource | None = None
+    strategy: str = "default"
+    _: KW_ONLY
+    sources: Sequence[PrivateSource] | None = None
+    to_source: Any = None
+    estimator: Autoencoder | None = None
+    components: Sequence[int] = (5, 10, 15, 20)
+    max_inducing: int = 1000
+    allow_missing: bool = False
+    random_state: int | None = 0
+    schema: Any = None
 
     @one_blas_thread()
     def fit(self, X: Any, y: ArrayLike | None = None) -> Self:
@@ -403,7 +375,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         known = given[0].classes_ if given else None
         self.classes_, codes = check_target_labels(labels, known, self.allow_missing)
         self._strategy = self._fit(rows, codes, given)
-        decision = self._strategy.decide(rows)
+        decision = self._strategy.decide(rows, self._ways)
         free = codes < 0
         found = np.where(free, decision.codes, codes)
         self.transduction_ = self.classes_[found]
@@ -606,11 +578,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
 
     def _kept_values(self, compact: bool) -> dict[str, Any]:
         check_is_fitted(self, "_strategy")
-        own = {
-            "_strategy": self._strategy.without_sources(),
-            "_to_source": described_encoder(self._to_source),
-        }
-        return super()._kept_values(compact) | own
+        return super()._kept_values(compact) | {"_to_source": described_encoder(self._to_source)}
 
     def _take_over(self, values: dict[str, Any]) -> None:
         """Become fitted; contents that do not fit together are refused."""
@@ -624,11 +592,12 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         fitting = fitting and isinstance(self._strategy, Default) == (self.strategy == "default")
         if not fitting or not len(self.classes_) == self._strategy.n_classes >= 1:
             raise InvalidInputError("its classes or its columns are not those of its source")
-        self._strategy = self._strategy.on(ways_to(given, self._to_source))
+        self._ways = ways_to(given, self._to_source)
+        self._strategy.check(self._ways)
         self.weights_ = self._strategy.named_weights if isinstance(self._strategy, Default) else None
         self.guarantee_ = promise_to(self.source, self.sources)
         try:
-            self._strategy.decide(np.zeros((1, claimed(width, MOST_WITHOUT_BYTES, least=1))))
+            self._strategy.decide(np.zeros((1, claimed(width, MOST_WITHOUT_BYTES, least=1))), self._ways)
         except NOT_READABLE:  # what does not fit fails here and not in use
             raise InvalidInputError("the contents do not fit together") from None
 
@@ -637,13 +606,13 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "_strategy")
         rows = check_rows(self, self.schema_.transform(X), reset=False)
         bound = min(LARGEST, float(np.finfo(rows.dtype).max))
-        return self._strategy.decide(np.clip(rows, -bound, bound))  # beyond, all is equally far
+        return self._strategy.decide(np.clip(rows, -bound, bound), self._ways)  # beyond, all is equally far
 
     def _fit(self, rows: Array, codes: Index, given: Sequence[PrivateSource]) -> Default | Documented:
         self._to_source = self.to_source
         if isinstance(self.to_source, Encoder):
             self._to_source = fitted_encoder(self.to_source, rows.shape[1])
-        ways = ways_to(given, self._to_source)
+        self._ways = ways = ways_to(given, self._to_source)
         n_classes, width = len(self.classes_), rows.shape[1]
         if ways[0].turns and self.strategy != "default":
             raise InvalidInputError(f'to_source="{PROCRUSTES}" goes with the strategy "default"')

@@ -5,9 +5,10 @@ Least squares gives first beliefs about every row; Gaussians or autoencoders ref
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
+from scipy.special import log_softmax
 from sklearn.base import clone
 
 from onefold._base.arrays import Array, Floats, Index, sizes_of
@@ -34,8 +35,7 @@ CONSTANT = 1e-12  # spread, in units of the largest, of a column that does not v
 
 def log_probabilities(scores: Floats) -> Floats:
     """Turn scores into logarithms of probabilities that add up to one."""
-    moved = scores - scores.max(axis=1, keepdims=True)
-    return np.asarray(moved - np.log(np.exp(moved).sum(axis=1, keepdims=True)))
+    return np.asarray(log_softmax(scores, axis=1))
 
 
 def log_loss(scores: Floats, codes: Index) -> float:
@@ -246,13 +246,6 @@ class AutoencoderModel:
         return spread_out(-squares, self.present, n_classes)
 
 
-class TargetModel(Protocol):
-    """A fitted model of the target."""
-
-    def scores(self, rows: Array, n_classes: int) -> Floats:
-        """Score how well each class explains each row, (n, C)."""
-
-
 @dataclass(frozen=True)
 class Learner:
     """Makes models of the target: Gaussians, or autoencoders with growing n (001 eq. 82-83)."""
@@ -261,7 +254,9 @@ class Learner:
     estimator: Autoencoder | None
     components: Sequence[int]
 
-    def learn(self, rows: Array, codes: Index, beliefs: Floats, present: Index) -> TargetModel:
+    def learn(
+        self, rows: Array, codes: Index, beliefs: Floats, present: Index
+    ) -> GaussianModel | AutoencoderModel:
         """Fit a model that begins with ``beliefs`` (n, C), of which only the classes ``present`` count."""
         own = beliefs[:, present] + np.finfo(float).tiny
         own = own / own.sum(axis=1, keepdims=True)

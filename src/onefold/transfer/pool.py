@@ -16,23 +16,21 @@ labels do.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import minimize
 
 from onefold._base.arrays import Array, Floats, Index, Labels, Mask
-from onefold._base.stored import Either
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
-from onefold.transfer.alignment import DescriptionView, MeansView, Shrinking, Way, description_of, turned_view
+from onefold.transfer.alignment import MeansView, Shrinking, Way, turned_view
 from onefold.transfer.learners import (
     AutoencoderModel,
     GaussianModel,
     Learner,
     LinearModel,
-    TargetModel,
     check_present,
     fit_least_squares,
     log_probabilities,
@@ -79,14 +77,16 @@ class Decision:
         return np.asarray(self.distances.argmin(axis=1))
 
 
+Model = AutoencoderModel | GaussianModel | LinearModel | MeansView
+
+
 @dataclass(frozen=True)
 class Expert:
     """A fitted model with its weights."""
 
     name: str
     kind: str  # its name where there is one source
-    # In a file the source itself is None: it is there already.
-    model: Annotated[TargetModel, Either(AutoencoderModel, GaussianModel, LinearModel, MeansView)]
+    model: Model | None  # None: the source itself
     way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
     scale: float  # what its scores are divided by
     weight: float
@@ -97,7 +97,6 @@ class Expert:
 class Default:
     """Fitted experts and what they are worth."""
 
-    ways: tuple[Way, ...]  # to each source; one that leads nowhere without a source
     own: int | None  # position of the way of the rows that the target's models see; None: rows as they are
     experts: tuple[Expert, ...]
     n_classes: int
@@ -105,27 +104,18 @@ class Default:
     gain: float
     accuracy: float | None = None  # on labelled rows that were held out; None where none were
 
-    def without_sources(self) -> "Default":
-        """Return what a file holds of it."""
-        kept = (
-            replace(each, model=None if isinstance(each.model, DescriptionView) else each.model)  # type: ignore[arg-type]
-            for each in self.experts
-        )
-        return replace(self, ways=(), experts=tuple(kept))
-
-    def on(self, ways: tuple[Way, ...]) -> "Default":
-        """Return what a file held with its sources; what does not fit together is refused."""
+    def check(self, ways: tuple[Way, ...]) -> None:
+        """Refuse what a file held if it does not fit together, or not with the ways to its sources."""
         kinds, names = [each.kind for each in self.experts], [each.name for each in self.experts]
         places = [place for place in (self.own, *(each.way for each in self.experts)) if place is not None]
         numbers = [number for each in self.experts for number in (each.weight, each.alone)]
         foreign = [each.alone > 0.0 for each in self.experts if each.kind not in OF_TARGET]
         fitting = set(OF_TARGET) <= set(kinds) <= set(PRIOR) and len(set(names)) == len(names)
         fitting = fitting and all(0 <= place < len(ways) for place in places) and not any(foreign)
-        if not fitting or min(numbers) < 0.0 or not min(each.scale for each in self.experts) > 0.0:
+        fitting = fitting and min(numbers) >= 0.0 and min(each.scale for each in self.experts) > 0.0
+        if not fitting or not all(_fits(each, ways[each.way or 0], self.n_classes) for each in self.experts):
             raise InvalidInputError("the experts do not fit together")
         check_present(self.present, self.n_classes)
-        experts = tuple(_on(each, ways[each.way or 0], self.n_classes) for each in self.experts)
-        return replace(self, ways=ways, experts=experts)
 
     @property
     def named_weights(self) -> dict[str, float]:
@@ -136,14 +126,17 @@ class Default:
         """Return the position of the way of the rows that an expert sees; None for rows as they are."""
         return self.own if expert.way is None else expert.way
 
-    def decide(self, rows: Array) -> Decision:
+    def decide(self, rows: Array, ways: tuple[Way, ...]) -> Decision:
         """Pool the experts; the one whose weighted lead is largest counts as the decider."""
         used = [expert for expert in self.experts if expert.weight > 0.0 or expert.alone > 0.0]
         seen: dict[int | None, Array] = {None: rows}
         for place in {self.rows_of(expert) for expert in used} - {None}:
-            seen[place] = self.ways[place or 0](rows)
+            seen[place] = ways[place or 0](rows)
         said = [
-            bounded(expert.model.scores(seen[self.rows_of(expert)], self.n_classes), expert.scale)
+            bounded(
+                _scores(expert.model, ways[expert.way or 0], seen[self.rows_of(expert)], self.n_classes),
+                expert.scale,
+            )
             for expert in used
         ]
         alone = pooled(said, np.array([expert.alone for expert in used]))
@@ -160,20 +153,24 @@ class Default:
         return Decision(-log_probabilities(together), names, decider, alone.argmax(axis=1))
 
 
-def _on(expert: Expert, way: Way, n_classes: int) -> Expert:
-    """An expert of a file, which asks the source where it has no model of its own."""
-    model: Any = expert.model
+def _scores(model: Model | None, way: Way | None, rows: Array, n_classes: int) -> Floats:
+    """Scores of rows by a fitted model; where there is none by the source itself."""
+    if model is not None:
+        return model.scores(rows, n_classes)
+    assert way is not None
+    return way.description.scores(rows)
+
+
+def _fits(expert: Expert, way: Way, n_classes: int) -> bool:
+    """Whether the model of an expert in a file is one of its kind, and of so many classes."""
+    model = expert.model
     of_source = model is None or isinstance(model, MeansView)
     if of_source != (expert.kind == "source") or (of_source and way.source is None):
-        raise InvalidInputError("the experts do not fit together")
-    if way.source is not None and model is None:
-        return replace(expert, model=DescriptionView(way.source.description_))
+        return False
     if isinstance(model, GaussianModel | AutoencoderModel):
         check_present(model.present, n_classes)
     sizes = {LinearModel: "offset", MeansView: "centres"}
-    if type(model) in sizes and len(getattr(model, sizes[type(model)])) != n_classes:
-        raise InvalidInputError("the experts do not fit together")
-    return expert
+    return type(model) not in sizes or len(getattr(model, sizes[type(model)])) == n_classes
 
 
 def _lead(scores: Floats, codes: Index) -> Floats:
@@ -197,7 +194,7 @@ class Candidate:
     kind: str  # its name where there is one source
     way: int | None  # position of the way of the rows that it sees; None: as the target's models see them
     prior: float  # weight before a label is seen
-    make: Callable[[Index, Index], TargetModel] | None  # from known codes and a sample of the rows
+    make: Callable[[Index, Index], Model | None] | None  # from known codes and a sample of the rows
     begun: str = ""  # a model of the target, begun with the beliefs of this expert
 
 
@@ -205,6 +202,7 @@ class Candidate:
 class Task:
     """The target as its models and as the sources see it, and the experts about it."""
 
+    ways: tuple[Way, ...]
     seen: Array
     placed: tuple[Array, ...]  # rows of the target by the way of each source
     codes: Index
@@ -212,27 +210,23 @@ class Task:
     learner: Learner
     candidates: tuple[Candidate, ...]
 
-    def rows(self, candidate: Candidate) -> Array:
-        """Return the rows that an expert sees."""
-        return self.seen if candidate.way is None else self.placed[candidate.way]
+    def scores(self, candidate: Candidate, model: Model | None, which: Any = slice(None)) -> Floats:
+        """Return what a fitted expert says about some rows, as it sees them."""
+        rows = self.seen if candidate.way is None else self.placed[candidate.way]
+        return _scores(model, self.ways[candidate.way or 0], rows[which], self.n_classes)
 
-    def fit(self, codes: Index, sample: Index) -> list[TargetModel]:
+    def fit(self, codes: Index, sample: Index) -> list[Model | None]:
         """Fit the experts, knowing the labels in ``codes``, on the rows ``sample``."""
-        found = {
-            candidate.name: candidate.make(codes, sample)
-            for candidate in self.candidates
-            if candidate.make is not None
-        }
-        made = {candidate.name: candidate for candidate in self.candidates}
-        for candidate in self.candidates:
-            if candidate.begun:
-                first = cast(LinearModel | GaussianModel, found[candidate.begun])
-                scores = first.scores(self.rows(made[candidate.begun])[sample], self.n_classes)
-                beliefs = np.exp(log_probabilities(scores))
-                found[candidate.name] = self.learner.learn(
+        made = {each.name: each for each in self.candidates}
+        found = {each.name: each.make(codes, sample) for each in self.candidates if each.make is not None}
+        for each in self.candidates:
+            if each.begun:
+                first = cast(LinearModel | GaussianModel, found[each.begun])
+                beliefs = np.exp(log_probabilities(self.scores(made[each.begun], first, sample)))
+                found[each.name] = self.learner.learn(
                     self.seen[sample], codes[sample], beliefs, first.present
                 )
-        return [found[candidate.name] for candidate in self.candidates]
+        return [found[each.name] for each in self.candidates]
 
 
 def fit_default(
@@ -253,10 +247,12 @@ def fit_default(
     own = _own_way(ways, rows, placed, codes, n_classes)
     seen = rows if own is None else placed[own]
     candidates = _candidates(ways, placed, seen, n_classes)
-    task = Task(seen, placed, codes, n_classes, Learner(project(seen), estimator, components), candidates)
+    task = Task(
+        ways, seen, placed, codes, n_classes, Learner(project(seen), estimator, components), candidates
+    )
     models = task.fit(codes, _sample(codes, MOST_ROWS, rng))
     scales = [
-        typical_lead(model.scores(task.rows(candidate), n_classes))
+        typical_lead(task.scores(candidate, model))
         for candidate, model in zip(candidates, models, strict=True)
     ]
     weighed = _weigh_on_folds(task, scales, rng)
@@ -265,7 +261,7 @@ def fit_default(
         Expert(candidate.name, candidate.kind, model, candidate.way, *each)
         for candidate, model, each in zip(candidates, models, numbers, strict=True)
     )
-    return Default(ways, own, experts, n_classes, np.unique(codes[known]), weighed.gain, weighed.accuracy)
+    return Default(own, experts, n_classes, np.unique(codes[known]), weighed.gain, weighed.accuracy)
 
 
 def _own_way(
@@ -292,7 +288,7 @@ def _candidates(
     """List the experts; the prior of a kind is divided among the sources."""
     units = units_of(seen)
 
-    def linear(codes: Index, sample: Index) -> TargetModel:
+    def linear(codes: Index, sample: Index) -> Model:
         known = codes >= 0
         return fit_least_squares(seen[known], codes[known], n_classes, units)
 
@@ -314,12 +310,11 @@ def _candidates(
     given = [place for place, way in enumerate(ways) if way.source is not None]
     for place in given:
 
-        def ask(codes: Index, sample: Index, place: int = place) -> TargetModel:
-            described = description_of(ways[place])
+        def ask(codes: Index, sample: Index, place: int = place) -> Model | None:
             if not ways[place].turns:
-                return DescriptionView(described)
+                return None
             projection = project(placed[place])
-            return turned_view(described, projection(placed[place]), codes, projection)
+            return turned_view(ways[place].description, projection(placed[place]), codes, projection)
 
         name = "source" if len(given) == 1 else f"source {place + 1}"
         found.append(Candidate(name, "source", place, PRIOR["source"] / len(ways), ask))
@@ -448,7 +443,7 @@ def _weigh_on_folds(task: Task, scales: Sequence[float], rng: np.random.Generato
     for fold, (hidden, shown) in enumerate(_folds(task.codes, rng)):
         models = task.fit(shown, _sample(shown, FOLD_ROWS, rng, hidden))
         for candidate, model, scale, into in zip(task.candidates, models, scales, said, strict=True):
-            scores = bounded(model.scores(task.rows(candidate)[hidden], task.n_classes), scale)
+            scores = bounded(task.scores(candidate, model, hidden), scale)
             into.append(neutral(scores, present) if candidate.kind in OF_TARGET else scores)
         truths.append(task.codes[hidden])
         fair.append(np.isin(truths[-1], shown))

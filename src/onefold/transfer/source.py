@@ -1,7 +1,6 @@
 """The artefact that a source ships: a private classifier, a private subspace, no raw data."""
 
 import math
-import warnings
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, cast
@@ -21,15 +20,18 @@ from onefold._base.validation import (
     check_parameters,
     check_rows,
 )
-from onefold.encoders import Encoder, condition, description, learns
-from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
+from onefold.encoders import Encoder, description, learns
+from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder, AutoencoderClassifier, WideKAHM
 from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabels, charge
 from onefold.privacy.contract import (
+    LEARNED_ENCODER,
     NO_LABELS,
     EncodedBox,
+    behind_encoder,
     contract_rows,
     encoding_of,
+    refuse_learned,
     released,
     under_contract,
 )
@@ -52,7 +54,6 @@ from onefold.transfer.alignment import PROCRUSTES
 __all__ = ["PrivateSource"]
 
 NO_NOISE = "no noise was added: the artefact holds the rows it was given"
-LEARNED_ENCODER = "the encoder was fitted to the raw data"
 BEHIND_ENCODER = (
     "noise on rows is made for rows of the schema, and an encoder changes them: use PrivateMoments "
     "(--method moments), or no encoder"
@@ -194,7 +195,7 @@ class PrivateSource(Stored):
         random_state: Any = None,
         person: Any = None,
         ledger: AnyLedger = None,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
     ) -> "PrivateSource":
         """Make the artefact of raw rows.
 
@@ -228,17 +229,17 @@ class PrivateSource(Stored):
             Account of what was spent on the same data: the source is entered there before any noise is drawn,
             and refused beyond its limit. It counts besides the ledger that a Fabricator or PrivateMoments
             may have.
-        schema : Schema or None, default=None
+        schema : Schema, default=AS_THEY_STAND
             What is declared about the table. Noise on rows needs ``sensitivity=domain_of(schema)``, and takes
             no encoder beside it; of PrivateMoments what is left at its default follows from the schema: the
-            classes, the radius, and persons if it declares ``rows_per_person``. None takes rows of numbers.
+            classes, the radius, and persons if it declares ``rows_per_person``. The default takes rows of
+            numbers.
 
         Returns
         -------
         PrivateSource
             The artefact.
         """
-        schema = Schema.of(schema)
         rows, labels, person = _read(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
@@ -257,9 +258,7 @@ class PrivateSource(Stored):
             moments.set_params(ledger=all_of(mechanism.ledger, ledger))
             if random_state is not None:
                 moments.set_params(random_state=random_state)
-            if learned:  # a ledger refuses it before there is a release
-                void = Guarantee("record", NOTHING, NOTHING, width).voided(LEARNED_ENCODER)
-                charge(moments.ledger, void, NAME)
+            refuse_learned(encoder, moments.ledger, width, NAME)
             moments.fit(encoded, labels, person=person, schema=schema)
             moments.encoding_ = "" if learned else encoding_of(schema, description(encoder))
             found = cls._of_moments(moments, fitted, width, schema)
@@ -277,7 +276,7 @@ class PrivateSource(Stored):
             promise = charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
             private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width, schema)
-        return found._voided_by_encoder() if learned else found._provided_by_encoder(encoder)
+        return found._behind_encoder(encoder)
 
     @classmethod
     def from_rows(
@@ -319,7 +318,7 @@ class PrivateSource(Stored):
 
     @classmethod
     def from_moments(
-        cls, moments: PrivateMoments, encoder: Any = None, *, schema: Schema | None = None
+        cls, moments: PrivateMoments, encoder: Any = None, *, schema: Schema = AS_THEY_STAND
     ) -> "PrivateSource":
         """Make the artefact of moments that were released already, such as the sum of several sites'.
 
@@ -330,8 +329,8 @@ class PrivateSource(Stored):
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if they came as they are. One that is not
             of :mod:`onefold.encoders` voids the guarantee.
-        schema : Schema or None, default=None
-            What the records were encoded by first; None if they came as numbers.
+        schema : Schema, default=AS_THEY_STAND
+            What the records were encoded by first; the default if they came as numbers.
 
         Returns
         -------
@@ -340,12 +339,11 @@ class PrivateSource(Stored):
         """
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
-        declared = Schema.of(schema)
-        if moments.encoding_ not in ("", encoding_of(declared, description(encoder))):
+        if moments.encoding_ not in ("", encoding_of(schema, description(encoder))):
             raise InvalidInputError("the records of this release went through another encoder or schema")
         width = moments.n_features_in_ if encoder is None else int(encoder.n_features_in_)
-        found = cls._of_moments(moments, encoder, width, declared)
-        return found._voided_by_encoder() if learns(encoder) else found._provided_by_encoder(encoder)
+        found = cls._of_moments(moments, encoder, width, schema)
+        return found._behind_encoder(encoder)
 
     @property
     def classes_(self) -> Labels:
@@ -442,23 +440,9 @@ class PrivateSource(Stored):
         if not fitting:
             raise InvalidInputError("the contents do not fit together")
 
-    def _voided_by_encoder(self) -> "PrivateSource":
-        warnings.warn(
-            f"{LEARNED_ENCODER}: the guarantee is void; use one of onefold.encoders",
-            PrivacyLeakWarning,
-            stacklevel=3,
-        )
-        return self._promising(self.guarantee_.voided(LEARNED_ENCODER))
-
-    def _provided_by_encoder(self, encoder: Any) -> "PrivateSource":
-        """The same, on the condition that an encoder from elsewhere has not seen the records."""
-        taken_for_granted = condition(encoder)
-        if taken_for_granted is None:
-            return self
-        return self._promising(self.guarantee_.provided(taken_for_granted))
-
-    def _promising(self, promise: Guarantee) -> "PrivateSource":
-        described = self.description_
+    def _behind_encoder(self, encoder: Any) -> "PrivateSource":
+        """The same with the guarantee of records that went through an encoder."""
+        promise, described = behind_encoder(self.guarantee_, encoder, stacklevel=4), self.description_
         if isinstance(described, MomentDescription):  # whoever takes the moments out must see it too
             described = MomentDescription(copy(described.moments))
             described.moments.guarantee_ = promise
