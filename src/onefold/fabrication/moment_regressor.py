@@ -379,7 +379,9 @@ class MomentRegressor(RegressorMixin, OnMoments):
             self.residuals_ = _checked_residuals(residuals)
 
     @classmethod
-    def from_moments(cls, moments: PrivateMoments, encoder: Any = None, **settings: Any) -> Self:
+    def from_moments(
+        cls, moments: PrivateMoments, encoder: Any = None, *, schema: Any = None, **settings: Any
+    ) -> Self:
         """Build the regressor from a release alone, such as the sum of the moments of several sites.
 
         Parameters
@@ -388,8 +390,10 @@ class MomentRegressor(RegressorMixin, OnMoments):
             The release, fitted.
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if queries come encoded.
+        schema : Schema, default=None
+            What the rows were encoded by; None if queries come encoded.
         **settings : dict
-            What was declared, as all sites used it: ``schema``, or ``x_range`` and ``y_range``; and ``lift``,
+            What was declared in its place, as all sites used it: ``x_range`` and ``y_range``; and ``lift``,
             the number of directions by which the sites lifted their rows, None, the default here, if they did
             not.
 
@@ -398,7 +402,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
         MomentRegressor
             A fitted regressor.
         """
-        found = cls(encoder=encoder, **{"lift": None} | settings, **cls._settings_of(moments))
+        settings = {"lift": None, "schema": schema} | settings
+        found = cls(encoder=encoder, **settings, **cls._settings_of(moments))
         found.check_settings(at_sites=True)
         lift = int(found.lift or 0)
         found._follow_pairs(moments, found.declared_map(moments.n_features_in_ - 1 - 2 * lift, lift))

@@ -431,6 +431,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         moments: PrivateMoments,
         encoder: Any = None,
         *,
+        schema: Any = None,
         folds: Sequence[PrivateMoments] = (),
         **settings: Any,
     ) -> Self:
@@ -442,13 +443,15 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             The release, fitted.
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if queries come encoded.
+        schema : Schema, default=None
+            What the rows were encoded by; None if queries come encoded.
         folds : sequence of PrivateMoments, default=()
             Moments of disjoint groups of records, without noise, that add up to ``moments``: the ridge is
             chosen by them.
         **settings : dict
-            Parameters of the classifier about which the release says nothing: ``schema``, by which the rows
-            were encoded, ``head``, ``objective``, ``shrinkage``, ``floor``, ``least``, and ``lift``, the
-            number of directions by which the sites lifted their rows
+            Other parameters of the classifier about which the release says nothing: ``head``, ``objective``,
+            ``shrinkage``, ``floor``, ``least``, and ``lift``, the number of directions by which the sites
+            lifted their rows
             (:meth:`onefold.federated.MomentFederation.release`); None, the default here, if they did not.
 
         Returns
@@ -456,7 +459,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         MomentClassifier
             A fitted classifier.
         """
-        found = cls(encoder=encoder, **{"lift": None} | settings, **cls._settings_of(moments))
+        settings = {"lift": None, "schema": schema} | settings
+        found = cls(encoder=encoder, **settings, **cls._settings_of(moments))
         check_parameters(found, CONSTRAINTS)
         found.row_map_, found._folds = found._row_map_of(moments), tuple(folds)
         found._follow(moments, found.row_map_)

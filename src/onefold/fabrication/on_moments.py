@@ -48,7 +48,9 @@ class OnMoments(Stored, BaseEstimator):
     schema: Any = None
 
     @classmethod
-    def from_moments(cls, moments: PrivateMoments, encoder: Any = None, **settings: Any) -> Self:
+    def from_moments(
+        cls, moments: PrivateMoments, encoder: Any = None, *, schema: Any = None, **settings: Any
+    ) -> Self:
         """Build the estimator from a release alone, such as the sum of the moments of several sites.
 
         Parameters
@@ -57,16 +59,17 @@ class OnMoments(Stored, BaseEstimator):
             The release, fitted.
         encoder : transformer or None, default=None
             The fitted encoder that the records went through; None if queries come encoded.
+        schema : Schema, default=None
+            What the rows were encoded by; None if queries come encoded.
         **settings : dict
-            Parameters of the estimator about which the release says nothing, such as ``schema``, by which the
-            rows were encoded.
+            Other parameters of the estimator about which the release says nothing.
 
         Returns
         -------
         object
             A fitted estimator of this class.
         """
-        found = cls(encoder=encoder, **settings, **cls._settings_of(moments))
+        found = cls(encoder=encoder, schema=schema, **settings, **cls._settings_of(moments))
         found._follow(moments)
         return found
 
