@@ -11,7 +11,8 @@ a limit of time, those first that bear its name, then those that import it or a 
 
 What was found is kept as JSON lines in ``build/mutants``, by the digest of the source and the change, so
 that a run that is stopped goes on where it was, and no mutant is tried twice. ``--again`` tries survivors
-anew and no others, for whoever has written a test. A survivor is a hint, not a fault: some changes make no
+anew and no others, for whoever has written a test; a line that stands elsewhere by now is found by how it
+reads. A survivor is a hint, not a fault: some changes make no
 difference.
 """
 
@@ -434,10 +435,11 @@ def _children() -> float:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A mutant of a module, and the key under which its result is kept."""
+    """A mutant of a module, its line, and the key under which its result is kept."""
 
     module: str
     mutation: Mutation
+    text: str
     key: str
 
 
@@ -450,7 +452,9 @@ def choose(source: Path, modules: list[str], seed: int) -> list[Chosen]:
         lines = text.splitlines()
         alike = [(piece, end) for (where, piece, end) in EQUIVALENT if where == module]
         found += [
-            Chosen(module, each, f"{module} {digest} {each.node} {each.operator}")
+            Chosen(
+                module, each, lines[each.line - 1].strip(), f"{module} {digest} {each.node} {each.operator}"
+            )
             for each in mutations(text)
             if not any(piece in lines[each.line - 1] and each.change.endswith(end) for piece, end in alike)
         ]
@@ -479,11 +483,20 @@ def known_results(path: Path) -> dict[str, dict[str, Any]]:
 def search(bench: Bench, chosen: list[Chosen], args: argparse.Namespace, results: Path) -> None:
     """Try mutants until the budget is spent."""
     known, plain = known_results(results), {}
+    survivors = {
+        (old.get("text"), old["operator"], old["change"])
+        for old in known.values()
+        if old["said"] == "survived"
+    }
     results.parent.mkdir(parents=True, exist_ok=True)
     start = _children()
     for each in chosen:
         old = known.get(each.key)
-        if (old is None or old["said"] != "survived") if args.again else old is not None:
+        reading = (each.text, each.mutation.operator, each.mutation.change)
+        wanted = old is None
+        if args.again:
+            wanted = reading in survivors if old is None else old["said"] == "survived"
+        if not wanted:
             continue
         if _children() - start > 60 * args.cpu_minutes:
             return
@@ -499,7 +512,8 @@ def search(bench: Bench, chosen: list[Chosen], args: argparse.Namespace, results
             continue
         text = mutated((bench.source / each.module).read_text(encoding="utf-8"), each.mutation)
         outcome = bench.run(each.module, text, tests, PATIENCE * before.seconds + 5.0)
-        told = {"key": each.key, "module": each.module, **asdict(each.mutation), **asdict(outcome)}
+        told = {"key": each.key, "module": each.module, "text": each.text}
+        told |= {**asdict(each.mutation), **asdict(outcome)}
         with results.open("a", encoding="utf-8") as file:
             file.write(json.dumps(told) + "\n")
         if outcome.said == "survived":
