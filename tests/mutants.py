@@ -57,6 +57,10 @@ EXTRA = {
     "privacy/wording.py": ("privacy/test_guarantee.py", "privacy/test_guarantee_text.py"),
     "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
     "tables/columns.py": ("tables/test_encoded.py", "tables/test_schema.py", "tables/test_rows.py"),
+    "tables/declarations.py": ("tables/test_frictionless.py", "tables/test_schema.py"),
+    "tables/delimited.py": ("tables/test_reading.py",),
+    "tables/encoded.py": ("tables/test_schema.py",),
+    "tables/formats.py": ("tables/test_reading.py", "tables/test_databases_sources.py"),
     "tables/inference.py": ("test_corpus.py",),
 }
 # Changes that make no difference, by module, a piece of the line and the end of the change: not tried.

@@ -354,3 +354,6 @@ def test_many_whole_numbers_are_a_number_to_predict_and_the_reason_is_told() -> 
     cells = [place % 25 for place in range(100)]
     assert "25 different whole numbers" in _label(cells, "auto").review
     assert _label([place % 20 for place in range(100)], "auto").is_category
+    assert _label(
+        [place % 25 * 10**15 for place in range(100)], "auto"
+    ).is_category  # so large are only codes

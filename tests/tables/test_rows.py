@@ -353,6 +353,12 @@ def test_no_person_is_in_both_parts_of_a_split() -> None:
         assert not set(train.persons.tolist()) & set(held.persons.tolist())
 
 
+def test_the_only_row_of_a_class_is_learned_from_and_the_others_are_held_out_alike() -> None:
+    for seed in range(5):
+        held = CLASSES.split("", np.array([*"aabbc"]), np.arange(5), 0.4, seed)
+        assert (held[:2].sum(), held[2:4].sum(), held[4]) == (1, 1, False)
+
+
 def test_numbers_as_they_stand_are_not_changed() -> None:
     schema = Schema.numbers(["a", "b"])
     X = np.array([[1.5, -7.0]], dtype=np.float32)
