@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from onefold._base import records
-from onefold._base.records import Content, FloatArray, LabelArray, Record, WholeArray, kind_of, record
+from onefold._base.arrays import Floats, Labels
+from onefold._base.records import Content, Record, WholeArray, kind_of, record
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, OnefoldError
 
 
@@ -24,15 +25,15 @@ class Colour(StrEnum):
 @dataclasses.dataclass(frozen=True)
 class Part:
     size: int
-    values: FloatArray
+    values: Floats
 
 
 @record
 class Sample(Record, kind="sample"):
     name: str
-    values: FloatArray
+    values: Floats
     counts: WholeArray
-    labels: LabelArray
+    labels: Labels
     parts: tuple[Part, ...] = ()
     about: dict[str, float] = dataclasses.field(default_factory=dict)
     colour: Colour = Colour.RED

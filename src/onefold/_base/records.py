@@ -5,7 +5,7 @@ A record is declared once, and everything else follows from the declaration::
     @record
     class Answers(Record, kind="answers"):
         site: str
-        values: FloatArray
+        values: Floats
 
 Its bytes are a safetensors buffer: the arrays by name, and one metadata text with the kind, the format
 version and all other fields as JSON, after the SHA-256 sum of all of it. The sum shows damage and careless
@@ -102,11 +102,8 @@ def named_content(value: Any, info: ValidationInfo) -> Any:
     return content
 
 
-FloatArray = Annotated[NDArray[np.float64], ArrayField("f")]
 WholeArray = Annotated[NDArray[np.int64], ArrayField("iu")]
-TruthArray = Annotated[NDArray[np.bool_], ArrayField("b")]
 NumberArray = Annotated[NDArray[Any], ArrayField("fiub")]
-LabelArray = Annotated[NDArray[Any], ArrayField("fiubU", (1,))]
 Content = Annotated[bytes, _BytesField()]
 
 
@@ -196,9 +193,11 @@ class Record:
             text, arrays = unpack(content, cls.kind, cls.version, most, check)
             return cls._made_of(text, arrays)
         except OnefoldError as error:
-            if isinstance(error, FileFormatError) and not issubclass(cls.error, FileFormatError):
-                raise _file_error(cls.error)(str(error)) from None
-            raise
+            # Files are refused as files unless the kind has an error of its own, as messages have.
+            if not isinstance(error, FileFormatError) or issubclass(cls.error, FileFormatError):
+                raise
+            kind = FileFormatError if cls.error is InvalidInputError else cls.error
+            raise kind(str(error)) from None
 
     def save(self, path: str | os.PathLike[str], *, public: bool = False, compact: bool = False) -> None:
         """Write the file, all of it or nothing.
@@ -229,11 +228,6 @@ class Record:
             The record, or the fitted model.
         """
         return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes)
-
-
-def _file_error(error: type[OnefoldError]) -> type[OnefoldError]:
-    """Files are refused as files unless the kind has an error of its own, as messages have."""
-    return FileFormatError if error is InvalidInputError else error
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))

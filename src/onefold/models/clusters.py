@@ -20,10 +20,8 @@ __all__ = [
     "FarApart",
     "branch_count",
     "candidates",
-    "centroids",
     "clusters",
     "consecutive",
-    "far_apart",
     "means",
     "split",
 ]
@@ -221,18 +219,11 @@ class FarApart:
         return np.asarray(differences.sum(axis=0))
 
 
-def far_apart(x: Array, at_most: int) -> Index:
-    """The first ``at_most`` inputs of :class:`FarApart`."""
-    return FarApart(x).first(at_most)
-
-
-def centroids(x: Array, start: Array, rounds: int = ROUNDS) -> Array:
-    """k-means from the given centres (001 eq. 51); a centre without inputs stays where it is."""
-    return clusters(x, start, rounds)[0]
-
-
 def clusters(x: Array, start: Array, rounds: int = ROUNDS) -> tuple[Array, Index]:
-    """The same, with the cluster of each input."""
+    """k-means from the given centres (001 eq. 51), and the cluster of each input.
+
+    A centre without inputs stays where it is.
+    """
     centres = start.copy()
     labels = np.full(len(x), -1)
     scores = np.empty((len(x), len(start)))

@@ -33,7 +33,7 @@ from onefold._base.arrays import Array, Floats, Index, Integers, Mask, sizes_of
 from onefold._base.linalg import cholesky, product, symmetric_product, triangular_solve
 from onefold._base.stored import Stored
 from onefold.exceptions import InvalidInputError
-from onefold.models.probability import performance, softmax
+from onefold.models.probability import confusion_of, log_loss, performance, softmax, with_doubt
 
 __all__ = ["EncodedColumns", "HeadSums", "TableHead"]
 
@@ -410,18 +410,16 @@ class TableHead(Stored):
         return first.astype(np.float64), second.astype(np.float64), third.astype(np.float64)
 
     def _similarities(self, rows: Array) -> Floats:
-        first, second, third = self._kernels(rows)
-        return np.asarray(self.shares_[0] * first + self.shares_[1] * second + self.shares_[2] * third)
+        first, second, third = map(operator.mul, self.shares_, self._kernels(rows))
+        return np.asarray(first + second + third)
 
     def _find_extra(self, extra: Floats | None) -> None:
         width = 0 if extra is None else extra.shape[1]
         self.extra_centre_, self.extra_spread_ = np.zeros(width), np.ones(width)
         if extra is not None and len(extra):
             deviation = extra.std(axis=0)
-            self.extra_centre_, self.extra_spread_ = (
-                extra.mean(axis=0),
-                np.where(deviation > 0, deviation, 1.0),
-            )
+            self.extra_centre_ = extra.mean(axis=0)
+            self.extra_spread_ = np.where(deviation > 0, deviation, 1.0)
 
     def features(self, rows: Array, extra: Floats | None = None) -> Floats:
         """Return what the ridge sees of rows.
@@ -525,8 +523,7 @@ class TableHead(Stored):
         self.offset_ = whole.prior - whole.mean @ solution
         self.smallest_ = 0.5 / (whole.n_rows + n_classes)
         self.temperatures_ = self._temperatures(codes[left_out])
-        self.confusion_ = np.zeros((n_classes, n_classes), dtype=np.int64)
-        np.add.at(self.confusion_, (codes[left_out], self.left_out_.argmax(axis=1)), 1)
+        self.confusion_ = confusion_of(codes[left_out], self.left_out_.argmax(axis=1), n_classes)
 
     def _system(self, parts: Sequence[HeadSums]) -> System:
         """The equations of a ridge over the rows of some parts."""
@@ -550,14 +547,11 @@ class TableHead(Stored):
 
     def _temperatures(self, codes: Index) -> Floats:
         """The pair with the smallest log loss on scores of rows that were left out."""
-        logs, rows = np.log(np.maximum(self.left_out_, self.smallest_)), np.arange(len(codes))
-        tried = {}
+        logs, tried = np.log(np.maximum(self.left_out_, self.smallest_)), {}
         for linear in LINEAR:
             for power in POWERS:
                 raised = linear * self.left_out_ + power * logs
-                raised -= raised.max(axis=1, keepdims=True)
-                loss = np.log(np.exp(raised).sum(axis=1)) - raised[rows, codes]
-                tried[linear, power] = float(loss.mean())
+                tried[linear, power] = log_loss(raised - raised.max(axis=1, keepdims=True), codes)
         return np.array(min(tried, key=lambda pair: tried[pair]))
 
     # --- queries -----------------------------------------------------------------------------------------
@@ -598,10 +592,7 @@ class TableHead(Stored):
         """
         linear, power = self.temperatures_
         raised = linear * scores + power * np.log(np.maximum(scores, self.smallest_))
-        found = softmax(raised)
-        # That no row was answered wrongly does not make the next one sure (Laplace's rule of succession).
-        doubt = 1.0 / (self.confusion_.sum() + 2.0)
-        return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
+        return with_doubt(softmax(raised), self.confusion_.sum())
 
     @property
     def performance(self) -> dict[str, Any]:
@@ -674,11 +665,16 @@ class System:
     right: Floats
     n_rows: float
 
-    def factor(self, penalty: float) -> Floats | None:
-        """The factor of the equations with a penalty, if they have one."""
-        found = np.array(self.gram, order="F")
-        found[np.diag_indices_from(found)] += penalty
-        return found if cholesky(found) else None
+    def solve(self, penalty: float, seen: Floats) -> tuple[Floats, Floats, Floats] | None:
+        """The factor of the equations with a penalty, and both sides in its coordinates; None without one."""
+        factor = np.array(self.gram, order="F")
+        factor[np.diag_indices_from(factor)] += penalty
+        if not cholesky(factor):
+            return None
+        half, lifted = np.array(self.right, order="F"), np.array(seen, order="F")
+        triangular_solve(factor, half)
+        triangular_solve(factor, lifted)
+        return factor, half, lifted
 
 
 def ridge(
@@ -688,12 +684,10 @@ def ridge(
 
     The intercept is not penalised, hence the part 1/n of the leverage. Folds need every row of the equations.
     """
-    factor = system.factor(penalty)
-    if factor is None:
+    solved = system.solve(penalty, seen)
+    if solved is None:
         return math.inf, np.zeros_like(system.right), np.tile(system.prior, (len(targets), 1))
-    half, lifted = np.array(system.right, order="F"), np.array(seen, order="F")
-    triangular_solve(factor, half)
-    triangular_solve(factor, lifted)
+    factor, half, lifted = solved
     residuals = targets - (lifted.T @ half + system.prior)
     if apart:
         for mine in apart:
@@ -710,12 +704,10 @@ def ridge(
 
 def scores_without(system: System, penalty: float, seen: Floats) -> Floats:
     """Scores of rows that are not in the equations; shares of the classes if these have no solution."""
-    factor = system.factor(penalty)
-    if factor is None:
+    solved = system.solve(penalty, seen)
+    if solved is None:
         return np.tile(system.prior, (seen.shape[1], 1))
-    half, lifted = np.array(system.right, order="F"), np.array(seen, order="F")
-    triangular_solve(factor, half)
-    triangular_solve(factor, lifted)
+    _, half, lifted = solved
     return np.asarray(lifted.T @ half + system.prior)
 
 

@@ -355,8 +355,9 @@ class Frame:
     directions: Array  # (r, n) principal directions, of unit length
 
     def axes(self, depth: int) -> Array:
-        """The directions that layer l of 001 Alg. 2 encodes by."""
-        return _leading(self.directions, depth)
+        """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in coordinates of the hull."""
+        available = self.directions.shape[1]
+        return self.directions[:, : max(available - depth, min(available, 1))]
 
     def expand(self, weights: Array) -> Array:
         """Weights (M, u) for all coordinates, (M, r)."""
@@ -373,7 +374,7 @@ def build_frame(samples: Array, mean: Array, n_components: int, centred: bool) -
     if not centred and not hull.spans_everything:
         hull = _with_mean(hull, n_components)
     points = hull.points[0, : samples.shape[1]].astype(np.float64, copy=False)
-    offset = _offset(hull, centred)
+    offset = np.zeros(points.shape[1]) if centred else hull.mean_points[0].astype(np.float64)
     targets = points if centred else points + offset
     used = np.flatnonzero(targets.any(axis=0))
     if len(used) < len(offset):
@@ -393,17 +394,6 @@ def _with_mean(hull: Hull, n_components: int) -> Hull:
     points = _directions(hull).astype(hull.mean.dtype) * hull.mean.dtype.type(length)
     encoder, _ = extended.coordinates(hull.features(points[None])[0])
     return replace(extended, encoder=encoder, n_encoded=hull.n_encoded)
-
-
-def _offset(hull: Hull, centred: bool) -> Array:
-    """What is subtracted from outputs to have coordinates from the mean."""
-    return np.zeros(hull.points.shape[2]) if centred else hull.mean_points[0].astype(np.float64)
-
-
-def _leading(directions: Array, depth: int) -> Array:
-    """The leading max(n - l + 1, 1) directions: P^l of 001 Alg. 2 in coordinates of the hull."""
-    available = directions.shape[1]
-    return directions[:, : max(available - depth, min(available, 1))]
 
 
 def _directions(hull: Hull) -> Array:

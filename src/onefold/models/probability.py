@@ -42,6 +42,27 @@ def softmax(scores: Floats) -> Floats:
     return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
+def with_doubt(found: Floats, n_rows: int) -> Floats:
+    """Probabilities that are never sure, by Laplace's rule of succession.
+
+    That none of so many rows was answered wrongly does not make the next one sure.
+    """
+    doubt = 1.0 / (n_rows + 2.0)
+    return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
+
+
+def log_loss(raised: Floats, codes: Index) -> float:
+    """Mean logarithm of what the softmax of scores gives the right classes, negative; scores are not huge."""
+    return float((np.log(np.exp(raised).sum(axis=1)) - raised[np.arange(len(codes)), codes]).mean())
+
+
+def confusion_of(codes: Index, answers: Index, n_classes: int) -> Integers:
+    """Counts of rows by class and by answer, (C, C)."""
+    counts = np.zeros((n_classes, n_classes), dtype=np.int64)
+    np.add.at(counts, (codes, answers), 1)
+    return counts
+
+
 @dataclass(frozen=True, eq=False)
 class Beliefs:
     """How measures become probabilities, and how rows that were left out were answered.
@@ -133,9 +154,7 @@ class Beliefs:
             The probabilities; none is 0 or 1.
         """
         found = softmax(self.sharpness * _scores(measures, self.power, self.unit))
-        # That no row was answered wrongly does not make the next one sure (Laplace's rule of succession).
-        doubt = 1.0 / (self.counts[:, 2].sum() + 2.0)
-        return np.asarray((1.0 - doubt) * found + doubt / found.shape[1])
+        return with_doubt(found, self.counts[:, 2].sum())
 
     @property
     def performance(self) -> dict[str, Any]:
@@ -186,12 +205,10 @@ def calibrated(measures: Array, codes: Index) -> Beliefs:
     [[0.9, 0.1]]
     """
     n_rows, n_classes = measures.shape
+    confusion = confusion_of(codes, measures.argmin(axis=1), n_classes)
     if not n_rows:  # nothing could be left out: a guess that is half doubt
-        return Beliefs.of(0, 1.0, 1.0, np.zeros((n_classes, n_classes), dtype=np.int64))
-    places = np.arange(n_rows)
-    confusion = np.zeros((n_classes, n_classes), dtype=np.int64)
-    np.add.at(confusion, (codes, measures.argmin(axis=1)), 1)
-    unit = _root_mean_square(measures[places, codes].astype(np.float64))
+        return Beliefs.of(0, 1.0, 1.0, confusion)
+    unit = _root_mean_square(measures[np.arange(n_rows), codes].astype(np.float64))
     tried: dict[tuple[int, float], float] = {}
     # Of two classes the difference of the measures decides, and is what decision_function returns.
     for power in POWERS if n_classes != 2 else (1,):
@@ -199,9 +216,7 @@ def calibrated(measures: Array, codes: Index) -> Beliefs:
         scores -= scores.max(axis=1, keepdims=True)
 
         def loss(sharpness: float, power: int = power, scores: Floats = scores) -> float:
-            raised = sharpness * scores
-            lost = np.log(np.exp(raised).sum(axis=1)) - raised[places, codes]
-            tried[power, sharpness] = float(lost.mean())
+            tried[power, sharpness] = log_loss(sharpness * scores, codes)
             return tried[power, sharpness]
 
         best = min(STEPS, key=loss)

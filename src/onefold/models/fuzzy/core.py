@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln
 from onefold._base.arrays import Array, sizes_of
 from onefold._base.linalg import leading_eigenvectors, product, symmetric_product
 from onefold.exceptions import InvalidInputError
-from onefold.models.clusters import candidates, centroids, far_apart
+from onefold.models.clusters import FarApart, candidates, clusters
 from onefold.models.folding import Folding
 from onefold.models.pool import BLOCK_BYTES, PRODUCT_WIDTH, SMALLEST_BLOCK
 
@@ -180,7 +180,7 @@ def make_sets(x: Array, at_most: int, width: float) -> Sets:
     An input that does not vary does not count.
     """
     few = candidates(x)
-    centres = centroids(few, few[far_apart(few, at_most)])
+    centres, _ = clusters(few, few[FarApart(few).first(at_most)])
     shift = x.mean(axis=0)
     ranges = np.ptp(x, axis=0)
     widths = width * ranges
