@@ -536,8 +536,8 @@ class Regression(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator, ABC):
         super()._take_over(values)
         shape = self._mean.shape
         fitting = len(shape) == 1 and shape[0] >= 1 and (shape == (1,) or not self._one_output)
-        fitting = fitting and min(self._input_unit, self._unit) > 0.0
-        if not fitting or not self._fits(self.n_features_in_, shape[0]):
+        units = min(self._input_unit, self._unit) > 0.0
+        if not fitting or not units or not self._fits(self.n_features_in_, shape[0]):
             raise InvalidInputError("the numbers are not those of a fitted model")
 
     def _inputs(self, X: ArrayLike) -> Array:

@@ -47,10 +47,13 @@ class Hull:
         vectors = {"mean": "Sp", "mean_points": "Sr", "origin": "p", "offset_points": "Sr"}
         sizes = sizes_of(self, **shapes, **vectors, n_encoded="S")
         given = (getattr(self, name) for name in (*shapes, *vectors))
-        fitting = {array.dtype for array in given if array is not None} == {self.mean.dtype}
-        fitting = fitting and self.mean.dtype in FLATNESS and min(self.centred.shape) >= 1
-        fitting = fitting and (self.lift is None or (self.basis is None and sizes["S"] == 1))
-        fitting = fitting and (sizes["r"] == sizes["p"] or not self.spans_everything)
+        fitting = (
+            {array.dtype for array in given if array is not None} == {self.mean.dtype}
+            and self.mean.dtype in FLATNESS
+            and min(self.centred.shape) >= 1
+            and (self.lift is None or (self.basis is None and sizes["S"] == 1))
+            and (sizes["r"] == sizes["p"] or not self.spans_everything)
+        )
         if not fitting or self.n_encoded.min() < 0 or self.n_encoded.max() > sizes["n"]:
             raise InvalidInputError("the arrays of a hull do not fit each other")
 

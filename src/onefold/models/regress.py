@@ -11,7 +11,9 @@ pairs (x, y) would choose rows by their output, which draws every local regressi
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from operator import itemgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -226,29 +228,28 @@ class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _choose(self, rows: Floats, targets: Floats, others: Index, held: Index) -> None:
         """Compare partitions, numbers of clusters, powers and numbers of nearest ones on held-out rows."""
-        kinds = PARTITIONS if self.partition == "auto" else (self.partition,)
-        best: tuple[float, str, int, float, int, Floats] | None = None
         spread = targets.std(axis=0)
         spread[spread == 0.0] = 1.0
         powers = POWERS if self.power == "auto" else (float(self.power),)
         nearest = NEAREST if self.n_nearest == "auto" else (int(self.n_nearest),)
-        for kind in kinds:
-            for size in self._sizes(kind, len(others)):
-                if not held.size:  # nothing to compare with
-                    usual = (0.0, kind, size, powers[len(powers) // 2], nearest[-1], np.empty((0, 1)))
-                    best = usual if best is None else best
-                    continue
-                self._fit_clusters(rows[others], targets[others], kind, size)
-                distances = np.asarray(self.machines_.distances(rows[held]), dtype=np.float64)
-                local = self._local(rows[held])
-                for power in powers if size > 1 else powers[:1]:
-                    for count in dict.fromkeys(min(each, size) for each in nearest):
-                        found = np.clip(mixed_outputs(distances, local, power, count), *self._ranges)
-                        errors = np.abs(found - targets[held])
-                        error = float(np.mean((errors / spread) ** 2))
-                        if best is None or error < best[0]:
-                            best = error, kind, size, power, count, errors
-        assert best is not None  # there is at least one number of clusters
+        kinds = PARTITIONS if self.partition == "auto" else (self.partition,)
+
+        def tried(kind: str, size: int) -> Iterator[tuple[float, str, int, float, int, Floats]]:
+            """Error of each setting, the setting, and what it is wrong by."""
+            if not held.size:  # nothing to compare with
+                yield 0.0, kind, size, powers[len(powers) // 2], nearest[-1], np.empty((0, 1))
+                return
+            self._fit_clusters(rows[others], targets[others], kind, size)
+            distances = np.asarray(self.machines_.distances(rows[held]), dtype=np.float64)
+            local = self._local(rows[held])
+            for power in powers if size > 1 else powers[:1]:
+                for count in dict.fromkeys(min(each, size) for each in nearest):
+                    found = np.clip(mixed_outputs(distances, local, power, count), *self._ranges)
+                    errors = np.abs(found - targets[held])
+                    yield float(np.mean((errors / spread) ** 2)), kind, size, power, count, errors
+
+        sizes = ((kind, size) for kind in kinds for size in self._sizes(kind, len(others)))
+        best = min((each for pair in sizes for each in tried(*pair)), key=itemgetter(0))
         _, self.partition_, self._n_chosen, self.power_, self.n_nearest_, errors = best
         self.residuals_ = np.sort(errors, axis=0)
 
@@ -274,10 +275,8 @@ class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
                     self.offsets_[cluster, output] = targets[mine, output].mean()
                 else:
                     found = ridge_of(PairSums.of(rows[mine], targets[mine, output]))
-                    self.weights_[cluster, output], self.offsets_[cluster, output] = (
-                        found.weights,
-                        found.offset,
-                    )
+                    self.weights_[cluster, output] = found.weights
+                    self.offsets_[cluster, output] = found.offset
 
     def _local(self, rows: Floats) -> Floats:
         """Local outputs, (n_rows, n_clusters, n_outputs)."""
@@ -302,17 +301,12 @@ class FoldingRegressor(Stored, MultiOutputMixin, RegressorMixin, BaseEstimator):
         super()._take_over(values)
         sizes = sizes_of(self, weights_="cop", offsets_="co", _ranges="2o", residuals_="hO")
         known = {"c": len(self.machines_.classes_), "p": self.n_features_in_}
-        fitting = known.items() <= sizes.items() and self.machines_.n_features_in_ == sizes["p"]
-        n_outputs = sizes["o"]
-        fitting = fitting and len(self.preparation_.scale) == sizes["p"]
-        fitting = fitting and (n_outputs == 1 or not self._one_output)
-        if not (
-            fitting
-            and self.power_ > 0
-            and self.n_nearest_ >= 1
-            and n_outputs
-            and self.partition_ in PARTITIONS
-        ):
+        fitting = (
+            known.items() <= sizes.items()
+            and self.machines_.n_features_in_ == len(self.preparation_.scale) == sizes["p"]
+            and (sizes["o"] == 1 or (sizes["o"] > 1 and not self._one_output))
+        )
+        if not fitting or self.partition_ not in PARTITIONS or self.n_nearest_ < 1 or not self.power_ > 0:
             raise InvalidInputError("the numbers are not those of a fitted model")
 
 

@@ -397,10 +397,12 @@ class MachineStack(LayeredStack[KernelLayer]):
         n_machines, n_samples, rank = self.hull.points.shape
         for depth, layer in enumerate(self.layers):
             sizes_of(layer.on(self.hull), weights="SwN", lambdas="S2", floor="S")
-            fitting = layer.weights.shape == (n_machines, rank + 2, n_samples) and layer.depth == depth
-            fitting = fitting and layer.weights.dtype == layer.floor.dtype == self.hull.mean.dtype
-            # No denominator may be zero.
-            fitting = fitting and layer.floor.min() > 0.0 and layer.floor.max() <= 1.0
+            fitting = (
+                layer.weights.shape == (n_machines, rank + 2, n_samples)
+                and layer.depth == depth
+                and layer.weights.dtype == layer.floor.dtype == self.hull.mean.dtype
+                and 0.0 < layer.floor.min() <= layer.floor.max() <= 1.0  # no denominator may be zero
+            )
             if not fitting or (layer.weights[:, -1] != 1.0).any() or layer.lambdas.min() < 0.0:
                 raise InvalidInputError("the numbers are not those of a fitted machine")
 
