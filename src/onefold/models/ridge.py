@@ -68,7 +68,7 @@ MIDDLE = 1.0 / 12.0
 TAILS = 0.4
 
 
-class _Spectrum:
+class _RowSpectrum:
     """Rows in the coordinates in which their covariance is diagonal."""
 
     size: float
@@ -243,7 +243,7 @@ def ridge_of(pairs: PairSums) -> LinearMap:
     return spectrum.at(ridge, error)
 
 
-class PairSpectrum(_Spectrum):
+class PairSpectrum(_RowSpectrum):
     """Sums without noise, in the coordinates in which the covariance of x is diagonal.
 
     Parameters
@@ -511,7 +511,7 @@ class LinearScores:
         return np.asarray(rows @ self.weights + self.offsets)
 
 
-class PooledSpectrum(_Spectrum):
+class PooledSpectrum(_RowSpectrum):
     """One eigendecomposition of the covariance of all rows, and the classifiers that follow from it.
 
     Parameters
