@@ -252,7 +252,8 @@ class NoiseOptions:
         with busy(f"reading {path}", quiet):
             found = rows(path, schema, **(given if schema.plain else {}), mode=mode, task=CLASSES.name)
         if schema.plain and self.epsilon is not None:
-            found = replace(found, X=found.in_float64)
+            # A single record may be why a file keeps a column in another type.
+            found = replace(found, X=np.asarray(found.X, dtype=np.float64))
         if found.y is None or self.classes is None:
             return found
         return replace(found, y=declared_labels(found.y, self.classes))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import cached_property
 from numbers import Number
 from typing import Any
 
@@ -16,11 +17,8 @@ import pyarrow.compute as pc
 from onefold._base.arrays import AnyArray, Floats, Mask, column_array, rounds_whole
 from onefold.exceptions import InvalidInputError
 
-__all__ = ["NumberFormat", "cells_of", "numbers_of", "text_of", "unguarded"]
-
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_PER_DAY = 86_400
-PLAIN = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 # What a spreadsheet takes for the beginning of a formula, behind apostrophes or not.
 FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
@@ -58,19 +56,16 @@ class NumberFormat:
                 return float(text)
             except ValueError:
                 return math.nan
-        if not self.bare:
-            text = without_unit(text)[0]
-        if self.group:
-            first, *others = text.split(self.decimal)[0].lstrip("+-").split(self.group)
-            wrong = first == "0" or not 1 <= len(first) <= 3 or any(len(part) != 3 for part in others)
-            if others and wrong:
-                return math.nan
-            text = text.replace(self.group, "")
-        if self.decimal != ".":
-            if "." in text:
-                return math.nan
-            text = text.replace(self.decimal, ".")
-        return float(text) if PLAIN.fullmatch(text) else math.nan
+        text = text if self.bare else without_unit(text)[0]
+        if self._pattern.fullmatch(text) is None:
+            return math.nan
+        return float(text.replace(self.group, "").replace(self.decimal, "."))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        group, decimal = re.escape(self.group), re.escape(self.decimal)
+        grouped = f"(?!0{group})[0-9]{{1,3}}({group}[0-9]{{3}})+|" if group else ""
+        return re.compile(rf"[-+]?(({grouped}[0-9]+)({decimal}[0-9]*)?|{decimal}[0-9]+)([eE][-+]?[0-9]+)?")
 
     @property
     def is_plain(self) -> bool:
@@ -443,23 +438,22 @@ def moments_of(values: AnyArray, missing: Mask, pattern: str, *, days: bool) -> 
 def moment_reader(pattern: str, *, days: bool) -> Callable[[Any], float]:
     """Return the function that reads one date; it returns NaN for what is none."""
 
-    def read(cell: Any) -> float:
+    def moment_of(cell: Any) -> float:
         if isinstance(cell, str):
             try:
                 cell = _from_text(cell.strip(), pattern)
             except (ValueError, re.error):  # the latter is about the pattern: see declarations
                 return math.nan
         if isinstance(cell, datetime) and not days:  # whole seconds, as in an array of dates
-            return float(
-                ((cell if cell.tzinfo else cell.replace(tzinfo=UTC)) - EPOCH) // timedelta(seconds=1)
-            )
+            aware = cell if cell.tzinfo else cell.replace(tzinfo=UTC)
+            return float((aware - EPOCH) // timedelta(seconds=1))
         if isinstance(cell, date):
             return float((cell.toordinal() - EPOCH.toordinal()) * (1 if days else SECONDS_PER_DAY))
         if isinstance(cell, np.datetime64):
             return float(cell.astype(f"datetime64[{'D' if days else 's'}]").astype(np.int64))
         return math.nan
 
-    return read
+    return moment_of
 
 
 def _from_text(text: str, pattern: str) -> datetime:
@@ -472,13 +466,9 @@ def _from_text(text: str, pattern: str) -> datetime:
 
 def missing_in(values: AnyArray) -> AnyArray:
     """Which entries are missing: NaN, NaT, None or masked."""
-    data = np.ma.getdata(values)
-    masked = np.ma.getmaskarray(values)
-    if data.dtype.kind == "f":
-        return masked | np.isnan(data)
-    if data.dtype.kind == "M":
-        return masked | np.isnat(data)
+    data, masked = np.ma.getdata(values), np.ma.getmaskarray(values)
     if data.dtype.kind == "O":
         # NaN is the one value that differs from itself.
         return masked | np.array([cell is None or cell != cell for cell in data], dtype=np.bool_)
-    return masked
+    absent = {"f": np.isnan, "M": np.isnat}.get(data.dtype.kind)
+    return masked if absent is None else masked | absent(data)

@@ -14,8 +14,6 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import missing_in, plain_column
 from onefold.tables.fields import Field
 
-__all__ = ["Parsed", "column_of", "count_rows", "named", "place_of", "rows_of", "unknown_column"]
-
 
 class Parsed:
     """A column that was read by its field already, block by block, while the file was open.
@@ -71,8 +69,14 @@ def frame_of(columns: Mapping[str, AnyArray], kind: Any) -> Any:
     """Return columns as a frame of the kind that :func:`kind_of` named; as they are if it named none."""
     if not kind:
         return columns
-    arrays = {name: pa.array(np.ma.getdata(of), mask=missing_in(of)) for name, of in columns.items()}
-    return nw.from_arrow(pa.table(arrays), backend=kind).to_native()
+    return nw.from_arrow(arrow_table(columns), backend=kind).to_native()
+
+
+def arrow_table(columns: Mapping[str, AnyArray]) -> pa.Table:
+    """Return columns as a table of Arrow, null where a value is missing."""
+    return pa.table(
+        {name: pa.array(np.ma.getdata(cells), mask=missing_in(cells)) for name, cells in columns.items()}
+    )
 
 
 def names_of(X: Any) -> list[str]:

@@ -20,8 +20,6 @@ from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import NumberFormat, moment_reader
 from onefold.tables.encoded import CellEncoder
 
-__all__ = ["ENCODED_ROLES", "Confirmation"]
-
 TYPES = ("number", "integer", "string", "boolean", "date", "datetime")
 ROLES = ("feature", "label", "ignored", "identifier", "person")
 ENCODED_ROLES = ("feature", "label")

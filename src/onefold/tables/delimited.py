@@ -20,18 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from onefold.exceptions import FileFormatError, OnefoldWarning
+from onefold.tables import formats
 from onefold.tables.cells import stripped, unguarded, without_guards
-from onefold.tables.formats import (
-    MOST_BYTES,
-    MOST_CELLS,
-    MOST_COLUMNS,
-    WESTERN_BYTES,
-    Source,
-    checked_names,
-    file_bytes,
-)
-
-__all__ = ["CsvSource"]
+from onefold.tables.formats import MOST_BYTES
 
 DELIMITERS = ",;\t|"
 SAMPLE_LINES, SAMPLE_CHARACTERS = 50, 1 << 18
@@ -41,7 +32,7 @@ BEFORE_QUOTE = re.compile('(^|[^ ]) +"')
 END = "\0"  # in no file, since NUL is refused: read inside a cell, it tells that a quote has no end
 
 
-class CsvSource(Source):
+class CsvSource(formats.Source):
     """Text with a header line, compressed by gzip or not.
 
     What is found out: the delimiter (comma, semicolon, tab or bar; the one that cuts most of the first lines
@@ -59,7 +50,9 @@ class CsvSource(Source):
         try:
             encoding = _encoding_of(self.path, self.private)
             self._file = self._opened.enter_context(
-                io.TextIOWrapper(file_bytes(self.path), encoding=encoding, errors=WESTERN_BYTES, newline="")
+                io.TextIOWrapper(
+                    formats.file_bytes(self.path), encoding=encoding, errors=formats.WESTERN_BYTES, newline=""
+                )
             )
             self._start_reading()
         except (gzip.BadGzipFile, zlib.error, EOFError) as error:
@@ -83,12 +76,14 @@ class CsvSource(Source):
         names = [name.strip() for name in next(islice(rows, 1 if told else 0, None), [])]
         if not names:
             raise FileFormatError(f"{self.path}: the file does not start with a header line")
-        if len(names) > MOST_COLUMNS:
-            raise FileFormatError(f"{self.path}: the header line has more than {MOST_COLUMNS} columns")
+        if len(names) > formats.MOST_COLUMNS:
+            raise FileFormatError(
+                f"{self.path}: the header line has more than {formats.MOST_COLUMNS} columns"
+            )
         self._width = len(names)
         while len(names) > 1 and not names[-1]:
             names.pop()  # every line ends with delimiters, as of blank columns of a spreadsheet
-        self.names = checked_names(self.path, names)
+        self.names = formats.checked_names(self.path, names)
 
     def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
         """Texts without the blanks around them."""
@@ -155,7 +150,7 @@ class CsvSource(Source):
 
     def _line_by_line(self, columns: Sequence[str], rows: int, done: int) -> Iterator[dict[str, Any]]:
         """The rows behind the first ``done``."""
-        rows = max(1, min(rows, MOST_CELLS // len(self.names)))
+        rows = max(1, min(rows, formats.MOST_CELLS // len(self.names)))
         places = [self.names.index(name) for name in columns]
         fitting = islice(filter(None, map(self._fitting, self._rows())), done, None)
         while block := list(islice(fitting, rows)):
@@ -199,7 +194,7 @@ class CsvSource(Source):
 
 def _encoding_of(path: Path, private: bool) -> str:
     """The encoding of a text file; what cannot be text is refused, unless no cell may decide."""
-    with file_bytes(path) as file:
+    with formats.file_bytes(path) as file:
         chunk = file.read(MOST_BYTES)
         if not chunk:
             raise FileFormatError(f"{path}: the file is empty")

@@ -32,8 +32,6 @@ from onefold.tables.cells import LOOKS_LIKE_A_NUMBER, column_from, is_texts, pla
 from onefold.tables.columns import similar_name
 from onefold.tables.inference import is_index
 
-__all__ = ["BLOCK_ROWS", "DatabaseSource", "Source", "check_header", "is_address", "split_address"]
-
 BLOCK_ROWS = 20_000
 MOST_CELLS = 2_000_000  # of a block: wide tables have blocks of fewer rows
 MOST_COLUMNS = 100_000

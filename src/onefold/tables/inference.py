@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import compress, product
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,6 @@ from onefold.tables.columns import named, names_of
 from onefold.tables.declarations import CALENDAR, WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, OUTSIDE, TRUE, UNDECLARED, UNREADABLE, Field
 
-__all__ = ["guess_fields", "is_index", "names_persons"]
-
 # Texts that mean "no value" whatever the column is about; others must be declared.
 MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
 MOST_LEVELS = 40  # more categories than that are rarely a property of a row
@@ -26,6 +24,7 @@ MOST_CLASSES = 1000
 MANY_CLASSES = 20  # more whole numbers than that are rather an amount than the names of classes
 MOST_DISTINCT = 100_000  # distinct cells of a column that are remembered
 RANGE = "range rounded outward from the sample"
+REGRESSION = "numbers are predicted by the task regression"
 TOO_FAR_APART = "its numbers lie too far apart for one range"
 RARE = 3  # a category with fewer rows is no category
 # So many texts, a tenth of the cells or of the different ones, may stand between numbers or dates: "k.A." may
@@ -188,54 +187,50 @@ class _Column:
 
     def as_label(self) -> Field:
         """Propose the classes."""
-        if not self.cells:
-            raise InvalidInputError(f"the label column {self.name!r} is empty")
+        self._require_cells()
         if self.is_cut or len(self.cells) > MOST_CLASSES:
-            raise InvalidInputError(
-                f"the label column {self.name!r} must hold classes: it has more than {MOST_CLASSES} values; "
-                "numbers are predicted by the task regression"
-            )
+            raise self._unfit(f"must hold classes: it has more than {MOST_CLASSES} values; {REGRESSION}")
         kind = self._kind()
         about: dict[str, Any] = {"role": "label", "review": f"{len(self.cells)} classes as in the sample"}
         if kind is bool:
             return Field(self.name, "boolean", **about)
-        numbers = None if kind is np.datetime64 or self._has_codes() else self._numbers(PLAIN_NUMBERS)
+        numbers = np.full(1, np.inf)
+        if kind is not np.datetime64 and not self._has_codes():
+            numbers = self._numbers(PLAIN_NUMBERS)
         # Beyond 2**53 two codes may be one number: they stay texts, as what is no number does.
-        if numbers is not None and not np.all(np.abs(numbers) <= WHOLE_NUMBERS):
-            numbers = None
-        if numbers is not None and not np.all(numbers == np.rint(numbers)):
-            raise InvalidInputError(
-                f"the label column {self.name!r} holds fractions; classes must be text or whole numbers; "
-                "numbers are predicted by the task regression"
-            )
+        are_numbers = bool(np.all(np.abs(numbers) <= WHOLE_NUMBERS))
+        if are_numbers and not np.all(numbers == np.rint(numbers)):
+            raise self._unfit(f"holds fractions; classes must be text or whole numbers; {REGRESSION}")
         if len(self.cells) > max(20, 0.5 * (self.n_rows - self.n_missing)):
-            raise InvalidInputError(
-                f"the label column {self.name!r} must hold classes: most rows have a value of their own"
-            )
-        if numbers is not None:
+            raise self._unfit("must hold classes: most rows have a value of their own")
+        if are_numbers:
             levels: tuple[Any, ...] = tuple(sorted({int(number) for number in numbers}))
             return Field(self.name, "integer", levels=levels, **about)
-        return Field(
-            self.name, "string", levels=tuple(sorted({text_of(cell) for cell in self.cells})), **about
-        )
+        return Field(self.name, "string", levels=tuple(sorted(self._texts())), **about)
 
     def as_output(self, closed: bool, reason: str | None = None) -> Field:
         """Propose the range of numbers that are to be predicted; a reason says why they are no classes."""
-        if not self.cells:
-            raise InvalidInputError(f"the label column {self.name!r} is empty")
+        self._require_cells()
         read = None if self._kind() is bool else self._best_format()
         numbers = np.empty(0) if read is None else read[1][np.isfinite(read[1])]
         if read is None or not numbers.size:
-            raise InvalidInputError(f"the label column {self.name!r} does not hold numbers to predict")
+            raise self._unfit("does not hold numbers to predict")
         low, high, whole = self._extent(numbers)
         if not low < high:
-            raise InvalidInputError(f"the label column {self.name!r} holds one number only")
+            raise self._unfit("holds one number only")
         if not math.isfinite(high - low):
             raise InvalidInputError(f"the label column {self.name!r}: {TOO_FAR_APART}")
         limits = _outward(low, high, whole, closed)
         told = RANGE if reason is None else f"guessed: {reason}, so it is a number; {RANGE}"
         own = {"role": "label", "low": limits[0], "high": limits[1], "written": read[0], "missing": "refuse"}
         return self._made("integer" if whole else "number", told, "", junk=read[2], **own)
+
+    def _require_cells(self) -> None:
+        if not self.cells:
+            raise self._unfit("is empty")
+
+    def _unfit(self, reason: str) -> InvalidInputError:
+        return InvalidInputError(f"the label column {self.name!r} {reason}")
 
     def as_feature(self, closed: bool) -> Field:
         """Propose a type, a range or categories, and whether to use the column at all."""
@@ -315,9 +310,8 @@ class _Column:
             return None
         written, seconds = best
         known = ~np.isnan(seconds)
-        dates = [text for text, is_read in zip(texts, known, strict=True) if is_read]
-        junk = tuple(text for text, is_read in zip(texts, known, strict=True) if not is_read)
-        has_time = ":%M" in written or any("T" in text for text in dates)
+        junk = tuple(compress(texts, ~known))
+        has_time = ":%M" in written or any("T" in text for text in compress(texts, known))
         of_days = not has_time and not np.any(seconds[known] % 86_400)
         unit = 86_400 if of_days else 1
         return self._dated("date" if of_days else "datetime", written, seconds[known] / unit, junk)

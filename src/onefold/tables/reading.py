@@ -14,32 +14,19 @@ import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, column_array, rounds_whole
 from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.tables import formats
 from onefold.tables.cells import is_texts, plain_column
 from onefold.tables.columns import named, names_of
 from onefold.tables.delimited import CsvSource
-from onefold.tables.formats import (
-    ARROW,
-    PARQUET,
-    DatabaseSource,
-    ExcelSource,
-    JsonLinesSource,
-    NpzSource,
-    ParquetSource,
-    Source,
-    is_address,
-    own_errors,
-)
 
-__all__ = ["Table", "open_table"]
-
-READERS: dict[str, type[Source]] = {
+READERS: dict[str, type[formats.Source]] = {
     ".csv": CsvSource,
     ".tsv": CsvSource,
-    ".jsonl": JsonLinesSource,
-    ".ndjson": JsonLinesSource,
-    ".npz": NpzSource,
-    ".xlsx": ExcelSource,
-    **dict.fromkeys((*PARQUET, *ARROW), ParquetSource),
+    ".jsonl": formats.JsonLinesSource,
+    ".ndjson": formats.JsonLinesSource,
+    ".npz": formats.NpzSource,
+    ".xlsx": formats.ExcelSource,
+    **dict.fromkeys((*formats.PARQUET, *formats.ARROW), formats.ParquetSource),
 }
 SUFFIXES = (".gz", ".sql", *READERS)
 
@@ -90,13 +77,13 @@ def stem_of(path: str) -> str:
     str
         Its name.
     """
-    name = Path(path.rpartition("#")[2] if is_address(path) else path).name
+    name = Path(path.rpartition("#")[2] if formats.is_address(path) else path).name
     while Path(name).suffix.lower() in SUFFIXES:
         name = Path(name).stem
     return name
 
 
-def open_table(path: str | Path, *, private: bool = False) -> Source:
+def open_table(path: str | Path, *, private: bool = False) -> formats.Source:
     """Open a table with the reader that its name asks for.
 
     Parameters
@@ -114,14 +101,14 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
     Source
         To be used in a ``with`` block.
     """
-    if is_address(path):
-        return DatabaseSource(str(path), private=private)
+    if formats.is_address(path):
+        return formats.DatabaseSource(str(path), private=private)
     path = Path(path)
     if path.is_dir():
-        return ParquetSource(path, private=private)
+        return formats.ParquetSource(path, private=private)
     name = path.name.lower()
     reader = READERS.get(Path(name.removesuffix(".gz")).suffix)
-    if reader is None or (name.endswith(".gz") and reader not in (CsvSource, JsonLinesSource)):
+    if reader is None or (name.endswith(".gz") and reader not in (CsvSource, formats.JsonLinesSource)):
         raise InvalidInputError(
             f"{path}: the name must end in .csv, .csv.gz, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow"
         )
@@ -129,11 +116,11 @@ def open_table(path: str | Path, *, private: bool = False) -> Source:
         raise InvalidInputError(f"{path}: {'not a' if path.exists() else 'no such'} file")
     if path.stat().st_size == 0:
         raise FileFormatError(f"{path}: the file is empty")
-    with own_errors(path):
+    with formats.own_errors(path):
         return reader(path, private=private)
 
 
-def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False) -> Table:
+def gather(source: formats.Source, columns: Sequence[str], *, may_be_empty: bool = False) -> Table:
     """Read columns of an open file to its end, as they stand.
 
     Parameters
@@ -159,7 +146,7 @@ def gather(source: Source, columns: Sequence[str], *, may_be_empty: bool = False
     return Table(source.path, found, len(next(iter(found.values()))))
 
 
-class Held(Source):
+class Held(formats.Source):
     """A table in memory: a frame, a dict of columns, or an array without names."""
 
     def _open(self) -> None:
@@ -179,7 +166,7 @@ class Held(Source):
         }
 
 
-def open_any(source: Any, private: bool) -> Source:
+def open_any(source: Any, private: bool) -> formats.Source:
     """Open a table of any kind: a path, an address, a frame, a dict of columns or an array."""
     return open_table(source, private=private) if isinstance(source, (str, Path)) else Held(source)
 

@@ -4,6 +4,7 @@ There is always a schema: declared, inferred from the rows, or :meth:`Schema.num
 used as they stand. Messages name columns and row numbers and never repeat a cell: the cells may be private.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of
 from onefold.tables.columns import Parsed, rows_of
-from onefold.tables.declarations import ENCODED_ROLES
+from onefold.tables.declarations import CALENDAR, ENCODED_ROLES
 from onefold.tables.fields import Field
 from onefold.tables.formats import Source
 from onefold.tables.inference import MANY_CLASSES, MISSING_TOKENS, cells_like, is_index, names_persons
@@ -105,11 +106,6 @@ class Rows:
         return () if self.schema.unnamed else tuple(known.name for known in self.schema.features)
 
     @property
-    def in_float64(self) -> AnyArray:
-        """Plain numbers for noise: a single record may be why a file keeps a column in another type."""
-        return np.asarray(self.X, dtype=np.float64)
-
-    @property
     def n_features(self) -> int:
         """Number of columns that are learned from."""
         return len(self.schema.features)
@@ -164,10 +160,8 @@ class Rows:
     def summary(self) -> str:
         """One line about the columns, and how many of their cells are missing."""
         fields = self.schema.fields
-        kinds = [_kind(known) for known in self.schema.features]
-        several = {"number": "numbers", "category": "categories", "date": "dates", "encoded": "encoded"}
-        counts = [(kinds.count(one), one, many) for one, many in several.items()]
-        parts = [f"{count} {one if count == 1 else many}" for count, one, many in counts if count]
+        counts = Counter(map(_kind, self.schema.features))
+        parts = [f"{counts[one]} {one if counts[one] == 1 else many}" for one, many in KINDS if counts[one]]
         out = [known.name for known in fields if known.role in ("ignored", "identifier", "person")]
         if out:
             parts.append(f"{len(out)} left out ({_shown(out)})")
@@ -178,10 +172,15 @@ class Rows:
         return f"{len(fields)} columns: the label, {', '.join(parts)}{gone}"
 
 
+KINDS = (("number", "numbers"), ("category", "categories"), ("date", "dates"), ("encoded", "encoded"))
+
+
 def _kind(known: Field) -> str:
-    if known.encoder is not None or known.is_category:
-        return "category" if known.is_category else "encoded"
-    return "date" if known.type in ("date", "datetime") else "number"
+    if known.is_category:
+        return "category"
+    if known.encoder is not None:
+        return "encoded"
+    return "date" if known.type in CALENDAR else "number"
 
 
 def _place(path: Path | str | None) -> str:
@@ -477,13 +476,12 @@ def _plain_blocks(source: Source, schema: Schema | None, asked: _Asked) -> Itera
         _require_finite(source, wanted, X, first)
         where = f"{source.path}: column {{!r}}".format
         texts = {name: as_text(where(name), block[name], first) for name in asked.others}
-        known, y, persons = np.ones(len(X), dtype=np.bool_), None, np.arange(first, first + len(X))
+        y, known = None, np.ones(len(X), dtype=np.bool_)
         if asked.label is not None:
             y, known = task.plain(f"{source.path}: label column {asked.label!r}", texts[asked.label], first)
-        if asked.person is not None:
-            persons = texts[asked.person]
-            if persons.dtype.kind in "US":
-                distinct_texts(where(asked.person), persons.astype(str), first)
+        persons = np.arange(first, first + len(X)) if asked.person is None else texts[asked.person]
+        if persons.dtype.kind in "US":
+            distinct_texts(where(asked.person), persons.astype(str), first)
         kept = {name: texts[name] for name in asked.keep}
         yield Rows(X, y, persons, schema, task, (), kept, known, source.path, len(unused))
         first += len(X)

@@ -814,7 +814,7 @@ class Schema(TransformerMixin, BaseEstimator):
             The schema, checked.
         """
 
-        def read(content: bytes) -> "Schema":
+        def checked(content: bytes) -> "Schema":
             if len(content) > LARGEST_FILE:
                 raise InvalidInputError(f"{path}: larger than a schema may be")
             try:
@@ -822,7 +822,7 @@ class Schema(TransformerMixin, BaseEstimator):
             except InvalidInputError as error:
                 raise InvalidInputError(f"{path}: {error}") from None
 
-        return read_saved(path, "there is no schema", read)
+        return read_saved(path, "there is no schema", checked)
 
     @property
     def digest(self) -> str:

@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from onefold._base.arrays import AnyArray
 from onefold._base.files import output_file
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import guarded, missing_in
+from onefold.tables.columns import arrow_table
 
 if TYPE_CHECKING:
     from onefold.tables.fields import Field
     from onefold.tables.schema import Schema
-
-__all__ = ["Columns", "check_format", "write_rows", "write_table"]
 
 Columns = Mapping[str, AnyArray]
 BLOCK_ROWS = 10_000
@@ -128,19 +126,16 @@ def write_rows(file: Any, columns: Columns, delimiter: str = ",") -> None:
 def _as_declared(values: AnyArray, known: Field) -> AnyArray:
     """A column as its field says that texts are written; the same column where that is the usual way."""
     cells: list[Any] = np.ma.getdata(values).tolist()
-    missing = missing_in(values)
     kind = np.ma.getdata(values).dtype.kind
     if kind == "f" and known.written.decimal != ".":
-        cells = [str(cell).replace(".", known.written.decimal) for cell in cells]
+        texts = [str(cell).replace(".", known.written.decimal) for cell in cells]
     elif kind == "M" and known.format != "default":
-        cells = ["" if cell is None else cell.strftime(known.format) for cell in cells]
+        texts = ["" if cell is None else cell.strftime(known.format) for cell in cells]
     elif kind == "b" and known.true_values and known.false_values:
-        cells = [known.true_values[0] if cell else known.false_values[0] for cell in cells]
+        texts = [known.true_values[0] if cell else known.false_values[0] for cell in cells]
     else:
         return values
-    texts = np.array(cells, dtype=object)
-    texts[missing] = ""
-    return texts
+    return np.where(missing_in(values), "", np.array(texts, dtype=object))
 
 
 def _flat(columns: Columns) -> dict[str, AnyArray]:
@@ -167,13 +162,13 @@ def _cells(values: AnyArray) -> list[Any]:
     return list(shown.tolist())
 
 
-def _write_text(file: IO[bytes], columns: Columns, delimiter: str) -> None:
+def _lines(file: IO[bytes], columns: Columns, delimiter: str) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     write_rows(text, columns, delimiter)
     text.detach()  # writes what it holds, and leaves the file open
 
 
-def _write_npz(file: IO[bytes], columns: Columns) -> None:
+def _npz(file: IO[bytes], columns: Columns) -> None:
     # Not np.savez, which has parameters that a column may be named like.
     with zipfile.ZipFile(file, "w") as archive:
         for name, values in columns.items():
@@ -196,21 +191,17 @@ def _storable(values: AnyArray) -> AnyArray:
     return np.where(missing, "", data.astype(str))
 
 
-def _write_parquet(file: IO[bytes], columns: Columns) -> None:
+def _parquet(file: IO[bytes], columns: Columns) -> None:
     from pyarrow import parquet
 
-    table = {
-        name: pa.array(np.ma.getdata(values), mask=missing_in(values))
-        for name, values in _flat(columns).items()
-    }
-    parquet.write_table(pa.table(table), file)
+    parquet.write_table(arrow_table(_flat(columns)), file)
 
 
 TEXT_FILES = (".csv", ".tsv")
 WRITERS: dict[str, Callable[[IO[bytes], Columns], None]] = {
-    ".csv": lambda file, columns: _write_text(file, columns, ","),
-    ".tsv": lambda file, columns: _write_text(file, columns, "\t"),
-    ".npz": _write_npz,
-    ".parquet": _write_parquet,
-    ".pq": _write_parquet,
+    ".csv": lambda file, columns: _lines(file, columns, ","),
+    ".tsv": lambda file, columns: _lines(file, columns, "\t"),
+    ".npz": _npz,
+    ".parquet": _parquet,
+    ".pq": _parquet,
 }
