@@ -108,7 +108,7 @@ class _About:
             yield block
 
     def _count(self, known: Field, values: AnyArray) -> None:
-        tokens = tuple(self.schema.missing_values if known.missing_values is None else known.missing_values)
+        tokens = known.tokens(tuple(self.schema.missing_values))
         if known.role in ("feature", "label"):
             gaps = int(cells_of(values, tokens)[1].sum())
             self.missing |= {known.name: self.missing.get(known.name, 0) + gaps} if gaps else {}

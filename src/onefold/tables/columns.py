@@ -87,9 +87,8 @@ def names_of(X: Any) -> list[str]:
 def _names(X: Any, fields: Sequence[Field]) -> list[str]:
     if hasattr(X, "columns") or isinstance(X, Mapping):
         return names_of(X)
-    dtype = getattr(X, "dtype", None)
-    if dtype is not None and dtype.names:
-        return list(dtype.names)
+    if getattr(getattr(X, "dtype", None), "names", None):
+        return list(X.dtype.names)
     if getattr(X, "ndim", 0) == 2:
         features = [known for known in fields if known.role == "feature"]
         for wanted in (features, fields):

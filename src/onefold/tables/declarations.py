@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onefold._base.validation import Entry, Flag, Instance, OneOf, check_parameter
+from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import NumberFormat, moment_reader
 from onefold.tables.encoded import CellEncoder
@@ -120,6 +120,11 @@ KEYS: dict[str, tuple[str, Entry]] = {
             None,
         ),
     ),
+}
+TABLE_KEYS: dict[str, tuple[str, Entry]] = {
+    "rowsAbout": ("rows_about", (Whole(1), None)),
+    "rowsPerPerson": ("rows_per_person", (Whole(1), None)),
+    "source": ("source", OneOf(SOURCES)),
 }
 MARKS = ("onefold:review", "onefold:confirmed")  # sites need not agree on them
 CONSTRAINTS = ("minimum", "maximum", "enum", "required")
@@ -266,6 +271,8 @@ def check_schema(given: Any) -> None:
     """
     check_count(given.fields)
     _refuse_first(_about_table(given))
+    for key, (name, entry) in TABLE_KEYS.items():
+        check_parameter(key, getattr(given, name), entry)
 
 
 def _about_table(given: Any) -> Checks:
@@ -278,10 +285,6 @@ def _about_table(given: Any) -> Checks:
         yield len(named) > 1, f"fields {' and '.join(map(repr, named[:2]))} both have the role {role}"
     plain = {known.scale == "plain" for known in given.fields if known.role == "feature"}
     yield len(plain) > 1, "either all features are numbers as they stand (onefold:scale plain), or none is"
-    for key, value in (("rowsAbout", given.rows_about), ("rowsPerPerson", given.rows_per_person)):
-        wrong = value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1)
-        yield wrong, f"{key} must be a whole number from 1 on"
-    yield given.source not in SOURCES, f"source must be one of {', '.join(SOURCES)}"
     texts = (given.name, *given.missing_values)
     yield (
         not (_are_texts(texts) and can_be_written(texts)),

@@ -12,16 +12,7 @@ from typing import Any, ClassVar
 
 from onefold._base.arrays import Floats, Mask
 from onefold._base.validation import Entry, Instance, OneOf, Whole, check_parameters
-from onefold.encoders.onnx import (
-    WIDEST,
-    MapFiles,
-    MapSettings,
-    OnnxMap,
-    files_at,
-    image_below,
-    kind_of_model,
-    sentence_settings,
-)
+from onefold.encoders import onnx
 from onefold.exceptions import InvalidInputError
 
 __all__ = ["CellEncoder"]
@@ -39,7 +30,7 @@ KEYS = (*PLACES, "digest", "width", *SETTINGS)
 class _Loaded:
     """The map once it is needed; copies of a declaration share it, and a stored one starts without it."""
 
-    def __init__(self, loaded: OnnxMap | None = None) -> None:
+    def __init__(self, loaded: onnx.OnnxMap | None = None) -> None:
         self.lock, self.map = threading.Lock(), loaded
 
     def __reduce__(self) -> Any:
@@ -82,8 +73,8 @@ class CellEncoder:
 
     digest: str
     width: int
-    settings: MapSettings
-    files: MapFiles | None = field(default=None, compare=False)
+    settings: onnx.MapSettings
+    files: onnx.MapFiles | None = field(default=None, compare=False)
     folder: Path | None = field(default=None, compare=False)
     loaded: _Loaded = field(default_factory=_Loaded, compare=False, repr=False)
 
@@ -93,7 +84,7 @@ class CellEncoder:
             lambda digest: isinstance(digest, str) and DIGEST.fullmatch(digest) is not None,
             "64 hexadecimal digits",
         ),
-        "width": Whole(1, WIDEST),
+        "width": Whole(1, onnx.WIDEST),
     }
 
     def __post_init__(self) -> None:
@@ -108,7 +99,7 @@ class CellEncoder:
         return self.settings.kind
 
     @classmethod
-    def of_map(cls, found: OnnxMap) -> CellEncoder:
+    def of_map(cls, found: onnx.OnnxMap) -> CellEncoder:
         """Return the encoder of a column that uses a map which is loaded already.
 
         Parameters
@@ -143,16 +134,16 @@ class CellEncoder:
         CellEncoder
             The declaration, with its files.
         """
-        files = files_at(path, tokenizer)
+        files = onnx.files_at(path, tokenizer)
         told: dict[str, Any] = {}
         if Path(path).is_dir():
-            told = vars(sentence_settings(path, settings.get("max_tokens")))
+            told = vars(onnx.sentence_settings(path, settings.get("max_tokens")))
         elif "kind" not in settings:
-            told = {"kind": kind_of_model(files.model)}
-        chosen = MapSettings(**{**told, **settings})
+            told = {"kind": onnx.kind_of_model(files.model)}
+        chosen = onnx.MapSettings(**{**told, **settings})
         if chosen.kind not in CELL_KINDS:
             raise InvalidInputError(f"{path}: takes neither texts nor images, so it encodes no column")
-        return cls.of_map(OnnxMap(files, chosen))
+        return cls.of_map(onnx.OnnxMap(files, chosen))
 
     def located(
         self, path: str | os.PathLike[str], tokenizer: str | os.PathLike[str] | None = None
@@ -171,7 +162,7 @@ class CellEncoder:
         CellEncoder
             The same declaration.
         """
-        found = replace(self, files=files_at(path, tokenizer), loaded=_Loaded())
+        found = replace(self, files=onnx.files_at(path, tokenizer), loaded=_Loaded())
         found._map()
         return found
 
@@ -195,9 +186,9 @@ class CellEncoder:
         if self.kind == "text":
             return found.vectors(texts)
         top = Path() if self.folder is None else self.folder
-        return found.vectors([image_below(top, text) for text in texts])
+        return found.vectors([onnx.image_below(top, text) for text in texts])
 
-    def _map(self) -> OnnxMap:
+    def _map(self) -> onnx.OnnxMap:
         with self.loaded.lock:
             if self.loaded.map is None:
                 if self.files is None:
@@ -205,7 +196,7 @@ class CellEncoder:
                         f"the encoder with the digest {self.digest[:16]}... is needed and not part of the "
                         "model: say where its file is (--encoder COLUMN=PATH, or Schema.with_encoders)"
                     )
-                found = OnnxMap(self.files, self.settings)
+                found = onnx.OnnxMap(self.files, self.settings)
                 if (found.digest, found.width) != (self.digest, self.width):
                     raise InvalidInputError(
                         f"{self.files.model}: not the encoder that was declared: its digest (of model, "
@@ -247,8 +238,8 @@ class CellEncoder:
         }
         path, tokenizer = (folder / entry[key] if folder and key in entry else None for key in PLACES)
         if all(key in entry for key in ("kind", "digest", "width")):
-            files = None if path is None else files_at(path, tokenizer)
-            return cls(entry["digest"], entry["width"], MapSettings(**settings), files)
+            files = None if path is None else onnx.files_at(path, tokenizer)
+            return cls(entry["digest"], entry["width"], onnx.MapSettings(**settings), files)
         if path is None:
             raise InvalidInputError("onefold:encoder needs a path, or kind, digest and width")
         encoder = cls.from_path(path, tokenizer, **settings)
@@ -273,7 +264,7 @@ class CellEncoder:
         entry: dict[str, Any] = {"kind": self.kind, "digest": self.digest, "width": self.width}
         for key, name in SETTINGS.items():
             value = getattr(self.settings, name)
-            if key != "kind" and value != getattr(MapSettings, name):
+            if key != "kind" and value != getattr(onnx.MapSettings, name):
                 entry[key] = list(value) if isinstance(value, tuple) else value
         if folder is not None and self.files is not None:
             places = zip(PLACES, (self.files.model, self.files.tokenizer), strict=True)

@@ -12,26 +12,7 @@ import pyarrow as pa
 
 from onefold._base.arrays import AnyArray, Floats, Index, Integers, Mask
 from onefold.exceptions import InvalidInputError
-from onefold.tables.cells import (
-    PLAIN_NUMBERS,
-    NumberFormat,
-    cells_of,
-    is_texts,
-    moments_of,
-    numbers_of,
-    plain_values,
-    stripped,
-    texts_of,
-)
-from onefold.tables.declarations import (
-    CALENDAR,
-    MARKS,
-    Confirmation,
-    article,
-    check_field,
-    entry_of,
-    plain_number,
-)
+from onefold.tables import cells, declarations
 from onefold.tables.encoded import CellEncoder
 
 __all__ = ["PROBLEMS", "Field"]
@@ -139,7 +120,7 @@ class Field:
     levels: tuple[Any, ...] = ()
     required: bool = False
     format: str = "default"
-    written: NumberFormat = PLAIN_NUMBERS
+    written: cells.NumberFormat = cells.PLAIN_NUMBERS
     true_values: tuple[str, ...] = ()
     false_values: tuple[str, ...] = ()
     missing_values: tuple[str, ...] | None = None
@@ -152,18 +133,18 @@ class Field:
     bins: tuple[float, ...] = ()
     encoder: CellEncoder | None = None
     review: str = ""
-    confirmed: Confirmation | None = None
+    confirmed: declarations.Confirmation | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.type == "boolean" and not self.levels:
             object.__setattr__(self, "levels", (False, True))
         object.__setattr__(self, "encoder", _of_column(self.encoder))
-        check_field(self)
+        declarations.check_field(self)
         # 1 and 1.0 are one declaration: their names, files and digests are the same.
         for name in ("levels", "bins"):
-            object.__setattr__(self, name, tuple(map(plain_number, getattr(self, name))))
-        object.__setattr__(self, "log_unit", plain_number(self.log_unit))
+            object.__setattr__(self, name, tuple(map(declarations.plain_number, getattr(self, name))))
+        object.__setattr__(self, "log_unit", declarations.plain_number(self.log_unit))
 
     # --- what follows for the column ----------------------------------------------------------------------
 
@@ -242,14 +223,14 @@ class Field:
             0 for a cell that keeps the contract, otherwise a key of ``PROBLEMS``.
         """
         tokens = self.tokens(missing_values)
-        if is_texts(column):
+        if cells.is_texts(column):
             return self._values_of_texts(column, tokens)
-        values, missing = cells_of(column, tokens)
+        values, missing = cells.cells_of(column, tokens)
         problems = np.where(missing, 0 if self.nullable else MISSING, FINE)
         if self.encoder is not None:
             vectors = np.full((len(values), self.encoder.width), np.nan)
             present = np.flatnonzero(~missing)
-            texts = list(texts_of(values[present]))
+            texts = list(cells.texts_of(values[present]))
             places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
             found, readable = self.encoder.vectors(list(places))
             found[~readable] = np.nan
@@ -265,9 +246,11 @@ class Field:
             else:
                 problems[unknown] = UNDECLARED
             return codes, problems
-        if self.type in CALENDAR:
-            return self._judged(moments_of(values, missing, self.format, days=self.type == "date"), missing)
-        return self._judged(numbers_of(values, missing, self.written), missing)
+        if self.type in declarations.CALENDAR:
+            return self._judged(
+                cells.moments_of(values, missing, self.format, days=self.type == "date"), missing
+            )
+        return self._judged(cells.numbers_of(values, missing, self.written), missing)
 
     def tokens(self, missing_values: tuple[str, ...]) -> tuple[str, ...]:
         """Return the texts for a missing cell: those of the table, unless the field declares its own."""
@@ -280,10 +263,10 @@ class Field:
                 self._values_of_texts(part, tokens) for part in column.chunks or [pa.array([], pa.string())]
             ]
             return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        column = stripped(column)
+        column = cells.stripped(column)
         is_day = self.type == "date" and self.format == "default"
         if is_day or (self.type in ("number", "integer") and self.written.is_plain and not self.is_category):
-            found = plain_values(column, tokens, days=is_day)
+            found = cells.plain_values(column, tokens, days=is_day)
             if found is not None:
                 return self._judged(*found)
         encoded = column.dictionary_encode("encode")
@@ -318,7 +301,7 @@ class Field:
         """
         if self.encoder is None or self.encoder.kind != "text":
             return self.read(column, missing_values)[1]
-        missing = cells_of(column, self.tokens(missing_values))[1]
+        missing = cells.cells_of(column, self.tokens(missing_values))[1]
         return np.where(missing, 0 if self.nullable else MISSING, FINE)
 
     def parse(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> AnyArray:
@@ -390,7 +373,7 @@ class Field:
         str
             The words.
         """
-        kind = article(self.type)
+        kind = declarations.article(self.type)
         if self.encoder is not None:
             text = self.encoder.kind == "text"
             kind = "a text by its encoder" if text else "an image inside the folder of the table"
@@ -452,14 +435,14 @@ class Field:
     def _codes(self, values: AnyArray, missing: Mask) -> Index:
         """Numbers of the categories; -1 for a cell that is none of them."""
         book: dict[Any, int] = {level: code for code, level in enumerate(self.levels)}
-        cells: Iterable[Any] = texts_of(values[~missing])
+        keys: Iterable[Any] = cells.texts_of(values[~missing])
         if self.type in ("number", "integer"):
-            cells = numbers_of(values, missing, self.written)[~missing].tolist()
+            keys = cells.numbers_of(values, missing, self.written)[~missing].tolist()
         elif self.type == "boolean":
             true, false = self.true_values or TRUE, self.false_values or FALSE
             book = dict.fromkeys(false, 0) | dict.fromkeys(true, 1) | {"False": 0, "True": 1}
         codes = np.full(len(values), -1, dtype=np.intp)
-        codes[~missing] = [book.get(cell, -1) for cell in cells]
+        codes[~missing] = [book.get(key, -1) for key in keys]
         return codes
 
     # --- encoding and decoding ----------------------------------------------------------------------------
@@ -619,7 +602,7 @@ class Field:
         dict
             JSON values.
         """
-        return {"name": self.name, "type": self.type, **self.about, **entry_of(self, folder)}
+        return {"name": self.name, "type": self.type, **self.about, **declarations.entry_of(self, folder)}
 
     def contract(self) -> dict[str, Any]:
         """Return what sites must agree on: the entry without texts for people, marks and confirmations.
@@ -629,7 +612,9 @@ class Field:
         dict
             JSON values.
         """
-        return {key: value for key, value in entry_of(self).items() if key not in MARKS}
+        return {
+            key: value for key, value in declarations.entry_of(self).items() if key not in declarations.MARKS
+        }
 
 
 def _of_column(given: Any) -> Any:

@@ -103,15 +103,10 @@ class Source(AbstractContextManager["Source"]):
                     f"{self.path}: there is no column {name!r} among its {len(self.names)}{hint}"
                 )
 
-    def blocks(
-        self,
-        columns: Sequence[str],
-        rows: int = BLOCK_ROWS,
-        *,
-        may_be_empty: bool = False,
-        arrow: bool = False,
-    ) -> Iterator[dict[str, Any]]:
+    def blocks(self, columns: Sequence[str], rows: int = BLOCK_ROWS) -> Iterator[dict[str, Any]]:
         """Yield the columns asked for, in blocks of rows.
+
+        A table without rows is an error, unless it is read privately: then it has one block, without rows.
 
         Parameters
         ----------
@@ -119,25 +114,21 @@ class Source(AbstractContextManager["Source"]):
             Columns of the file.
         rows : int, default=20000
             Number of rows in a block, fewer where the table is very wide.
-        may_be_empty : bool, default=False
-            Whether a file without rows has one block, without rows; otherwise it is an error.
-        arrow : bool, default=False
-            Whether columns of texts may be arrays of Arrow, which :meth:`Field.read` reads fast.
 
         Yields
         ------
-        dict of str to ndarray
-            The columns, in the order asked for.
+        dict of str to ndarray or Array
+            The columns, in the order asked for; texts may be arrays of Arrow, which fields read fast.
         """
         empty = True
         with own_errors(self.path):
             for block in self._blocks(columns, rows):
                 empty = False
-                yield block if arrow else {name: plain_column(cells) for name, cells in block.items()}
-        if empty and may_be_empty:
-            yield {name: np.empty(0, dtype=object) for name in columns}
-        elif empty:
+                yield block
+        if empty and not self.private:
             raise InvalidInputError(f"{self.path}: the table has no rows")
+        if empty:
+            yield {name: np.empty(0, dtype=object) for name in columns}
 
     def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
         """The blocks of this format; texts may be arrays of Arrow."""

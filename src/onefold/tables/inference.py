@@ -247,13 +247,13 @@ class _Column:
         if self._kind() is bool:
             return self._made("boolean", "truth values")
         texts = set(self.cells)
-        if self._kind() is str and {text.lower() for text in texts} == {"true", "false"}:
-            true = tuple(sorted(text for text in texts if text.lower() == "true"))
-            false = tuple(sorted(text for text in texts if text.lower() == "false"))
-            if texts <= {*TRUE, *FALSE}:
-                return self._made("boolean", "truth values")
-            return self._made("boolean", "truth values", true_values=true, false_values=false)
-        return None
+        if self._kind() is not str or {text.lower() for text in texts} != {"true", "false"}:
+            return None
+        own: dict[str, Any] = {}
+        if not texts <= {*TRUE, *FALSE}:
+            for name in ("true", "false"):
+                own[f"{name}_values"] = tuple(sorted(text for text in texts if text.lower() == name))
+        return self._made("boolean", "truth values", **own)
 
     def _number(self, closed: bool) -> Field | None:
         read = self._best_format()
@@ -342,13 +342,10 @@ class _Column:
             return self._left_out("ignored", "string", "too many different texts")
         levels = sorted(kept)
         rest = len(counts) - len(levels)
-        other = next((text for text in levels if text.lower() in ("other", "others")), None)
+        other = None
         if rest or (not closed and len(levels) > 2):
-            if other is None:
-                other = "other"
-                levels.append(other)
-        else:
-            other = None
+            other = next((text for text in levels if text.lower() in ("other", "others")), "other")
+            levels += [] if other in levels else [other]
         told = f"{len(levels)} categories" + (f", {rest} rarer texts count as {other!r}" if rest else "")
         return self._made("string", f"{told}; the sample may lack some", levels=tuple(levels), other=other)
 

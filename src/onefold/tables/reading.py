@@ -120,7 +120,7 @@ def open_table(path: str | Path, *, private: bool = False) -> formats.Source:
         return reader(path, private=private)
 
 
-def gather(source: formats.Source, columns: Sequence[str], *, may_be_empty: bool = False) -> Table:
+def gather(source: formats.Source, columns: Sequence[str]) -> Table:
     """Read columns of an open file to its end, as they stand.
 
     Parameters
@@ -129,8 +129,6 @@ def gather(source: formats.Source, columns: Sequence[str], *, may_be_empty: bool
         The open file.
     columns : sequence of str
         The columns wanted.
-    may_be_empty : bool, default=False
-        Whether a table without rows is one.
 
     Returns
     -------
@@ -138,7 +136,7 @@ def gather(source: formats.Source, columns: Sequence[str], *, may_be_empty: bool
         The columns, in the order asked for.
     """
     parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
-    for block in source.blocks(columns, may_be_empty=may_be_empty, arrow=True):
+    for block in source.blocks(columns):
         for name, values in block.items():
             parts[name].append(values)
     # One column after the other, so that no more than one is there twice.
@@ -168,7 +166,11 @@ class Held(formats.Source):
 
 def open_any(source: Any, private: bool) -> formats.Source:
     """Open a table of any kind: a path, an address, a frame, a dict of columns or an array."""
-    return open_table(source, private=private) if isinstance(source, (str, Path)) else Held(source)
+    return (
+        open_table(source, private=private)
+        if isinstance(source, (str, Path))
+        else Held(source, private=private)
+    )
 
 
 def join_blocks(parts: list[Any]) -> Any:

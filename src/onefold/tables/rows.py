@@ -14,7 +14,7 @@ import numpy as np
 
 from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import InvalidInputError
-from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of
+from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of, plain_column
 from onefold.tables.columns import Parsed, rows_of
 from onefold.tables.declarations import CALENDAR, ENCODED_ROLES
 from onefold.tables.fields import Field
@@ -337,10 +337,10 @@ def read_table(
         if schema is None:
             names = source.names if columns is None else columns
             source.require(names)
-            return gather(source, names, may_be_empty=private)
+            return gather(source, names)
         if columns is None:
             columns = _used(schema, source.names)
-        blocks = _declared_blocks(source, schema, _Asked(mode="private"), columns, may_be_empty=private)
+        blocks = _declared_blocks(source, schema, _Asked(mode="private"), columns)
         table: Table = joined(list(blocks)).X
     return table
 
@@ -407,7 +407,7 @@ def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Ask
                 [] if private else [known.name for known in (schema.label, schema.person) if known]
             )
             used = _used(schema, opened.names)
-            yield from _declared_blocks(opened, schema, asked, used, may_be_empty=private)
+            yield from _declared_blocks(opened, schema, asked, used)
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -471,7 +471,8 @@ def _plain_blocks(source: Source, schema: Schema | None, asked: _Asked) -> Itera
     if asked.person is not None:
         schema = schema.with_fields((*schema.fields, Field(asked.person, "string", role="person")))
     task, first = NUMBERS if asked.task == NUMBERS.name else CLASSES, 1
-    for block in source.blocks([*wanted, *asked.others]):
+    for cells in source.blocks([*wanted, *asked.others]):
+        block = {name: plain_column(column) for name, column in cells.items()}
         X = np.column_stack([_numbers(source, name, block[name], first) for name in wanted])
         _require_finite(source, wanted, X, first)
         where = f"{source.path}: column {{!r}}".format
@@ -644,13 +645,11 @@ def _used(schema: Schema, names: Collection[str]) -> list[str]:
     return [known.name for known in schema.fields if known.role == "feature" or known.name not in left_out]
 
 
-def _declared_blocks(
-    source: Source, schema: Schema, asked: _Asked, columns: Sequence[str], *, may_be_empty: bool
-) -> Iterator[Rows]:
+def _declared_blocks(source: Source, schema: Schema, asked: _Asked, columns: Sequence[str]) -> Iterator[Rows]:
     source.require(columns)
     schema, first = schema.beside(source.path), 1
     wanted = [*dict.fromkeys((*columns, *asked.keep))]
-    for block in source.blocks(wanted, may_be_empty=may_be_empty, arrow=True):
+    for block in source.blocks(wanted):
         table = Table(source.path, dict(block), len(next(iter(block.values()))))
         yield _of_columns(table, schema, asked, asked.mode, first)
         first += table.n_rows

@@ -17,16 +17,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
 from onefold._base.files import read_saved, write_whole
 from onefold._base.foreign import parse_json
+from onefold._base.validation import OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
+from onefold.tables import declarations
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
-from onefold.tables.declarations import (
-    ENCODED_ROLES,
-    Confirmation,
-    check_count,
-    check_schema,
-    field_arguments,
-)
 from onefold.tables.fields import Field
 from onefold.tables.inference import guess_fields
 
@@ -34,8 +29,6 @@ __all__ = ["Schema", "differing"]
 
 PROFILE = "https://datapackage.org/profiles/2.0/tableschema.json"
 VERSION = 1
-# Keys of our own for the whole table, and the attributes that they say.
-OWN_KEYS = {"rowsAbout": "rows_about", "rowsPerPerson": "rows_per_person", "source": "source"}
 
 LARGEST_FILE = 20_000_000
 SHOWN_NAMES = 8
@@ -102,7 +95,7 @@ class Schema(TransformerMixin, BaseEstimator):
         self.source = source
         if isinstance(fields, (str, bytes)) or not all(isinstance(known, Field) for known in fields):
             raise InvalidInputError("fields must be a sequence of Field")
-        check_schema(self)
+        declarations.check_schema(self)
 
     @classmethod
     def infer(
@@ -143,10 +136,8 @@ class Schema(TransformerMixin, BaseEstimator):
         >>> Schema.infer(rows, label="ill").classes.tolist()
         ['no', 'yes']
         """
-        if source not in ("public", "private"):
-            raise InvalidInputError("source of an inferred schema must be 'public' or 'private'")
-        if task not in ("classification", "regression", "auto"):
-            raise InvalidInputError("task must be 'classification', 'regression' or 'auto'")
+        check_parameter("source", source, OneOf(("public", "private")))
+        check_parameter("task", task, OneOf(("classification", "regression", "auto")))
         if isinstance(X, (str, os.PathLike)):
             raise InvalidInputError(
                 "a schema is inferred from a table, not from a name: give read_table(FILE)"
@@ -335,7 +326,7 @@ class Schema(TransformerMixin, BaseEstimator):
         for name in chosen:
             self.field(name)
         day = datetime.now(UTC).date().isoformat() if on is None else on
-        word = Confirmation(by, day, ground, columns is None)
+        word = declarations.Confirmation(by, day, ground, columns is None)
         return self.with_fields(
             replace(known, review="", confirmed=word) if known.name in chosen else known
             for known in self.fields
@@ -578,7 +569,7 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         parsed: Arrays = {}
         for known in self.beside(getattr(X, "path", None)).fields:
-            if known.role not in roles or known.role not in ENCODED_ROLES:
+            if known.role not in roles or known.role not in declarations.ENCODED_ROLES:
                 continue
             column = column_of(X, known.name, self.fields)
             if isinstance(column, Parsed):
@@ -771,19 +762,21 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if not isinstance(given, dict) or not isinstance(given.get("fields"), list):
             raise InvalidInputError('a schema is an object with a list of "fields"')
-        check_count(given["fields"])
+        declarations.check_count(given["fields"])
         own, missing = given.get("onefold", {}), given.get("missingValues", [""])
         if not isinstance(own, dict) or not isinstance(missing, list):
             raise InvalidInputError('"onefold" must be an object, and missingValues must be a list of texts')
         if own.get("version", VERSION) != VERSION:
             raise InvalidInputError(f"the schema must be of version {VERSION}: this onefold reads no other")
-        for key in own.keys() - {"version", *OWN_KEYS}:
-            raise InvalidInputError(f'there is no key {key!r} in "onefold": {", ".join(OWN_KEYS)}')
+        for key in own.keys() - {"version", *declarations.TABLE_KEYS}:
+            raise InvalidInputError(
+                f'there is no key {key!r} in "onefold": {", ".join(declarations.TABLE_KEYS)}'
+            )
         return cls(
-            tuple(Field(**field_arguments(entry, folder)) for entry in given["fields"]),
+            tuple(Field(**declarations.field_arguments(entry, folder)) for entry in given["fields"]),
             name=given.get("name", ""),
             missing_values=tuple(missing),
-            **{OWN_KEYS[key]: value for key, value in own.items() if key != "version"},
+            **{declarations.TABLE_KEYS[key][0]: value for key, value in own.items() if key != "version"},
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -838,7 +831,7 @@ class Schema(TransformerMixin, BaseEstimator):
     @property
     def _own_keys(self) -> dict[str, Any]:
         """What is declared of the whole table beyond the file format; what says nothing is left out."""
-        values = {key: getattr(self, name) for key, name in OWN_KEYS.items()}
+        values = {key: getattr(self, name) for key, (name, _) in declarations.TABLE_KEYS.items()}
         told = {key: value for key, value in values.items() if value not in (None, "declared")}
         return {"version": VERSION, **told}
 
