@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from onefold.tables.columns import named, names_of
+from onefold.tables.columns import count_rows, named, names_of
 from onefold.tables.declarations import ENCODED_ROLES
 from onefold.tables.schema import Schema
 
@@ -85,33 +85,28 @@ def check_table(schema: Schema, X: Any) -> list[Finding]:
     ["column 'age': is missing in 1 row (2)", "column 'age': is outside the declared range in 1 row (3)"]
     """
     blocks: Iterable[Any] = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
-    counts: Counter[tuple[str, int]] = Counter()
-    rows: dict[tuple[str, int], list[int]] = {}
+    wanted = [known for known in schema.fields if known.role in ENCODED_ROLES]
+    findings: dict[tuple[int, int], Finding] = {}
     persons: Counter[str] = Counter()
     absent: set[str] = set()
-    start = 1
+    first = 1
     for block in blocks:
         names = set(names_of(block))
-        wanted = [known for known in schema.fields if known.role in ENCODED_ROLES]
-        absent |= {known.name for known in wanted if known.name not in names}
-        n_rows = 0
-        for known in (known for known in wanted if known.name in names):
+        absent |= {known.name for known in wanted} - names
+        for place, known in enumerate(wanted):
+            if known.name not in names:
+                continue
             problems = known.problems(named(block, known.name), tuple(schema.missing_values))
-            n_rows = len(problems)
             for code in np.unique(problems[problems > 0]).tolist():
-                places = np.flatnonzero(problems == code)
-                counts[known.name, code] += len(places)
-                shown = rows.setdefault((known.name, code), [])
-                shown += (places[: SHOWN_ROWS - len(shown)] + start).tolist()
+                rows = (np.flatnonzero(problems == code) + first).tolist()
+                before = findings.get((place, code), Finding(known.name, known.problem(code), 0, ()))
+                shown = (*before.rows, *rows[:SHOWN_ROWS])[:SHOWN_ROWS]
+                findings[place, code] = replace(before, count=before.count + len(rows), rows=shown)
         if schema.person is not None and schema.person.name in names:
             persons.update(schema.persons(block))
-        start += n_rows
-    findings = [Finding(name, "is not in the table", 0, ()) for name in sorted(absent)]
-    for known in schema.fields:
-        for name, code in sorted(key for key in counts if key[0] == known.name):
-            told = tuple(rows[name, code])
-            findings.append(Finding(name, known.problem(code), counts[name, code], told))
-    return findings + _about_persons(schema, persons)
+        first += count_rows(block)
+    missing = [Finding(name, "is not in the table", 0, ()) for name in sorted(absent)]
+    return [*missing, *(findings[key] for key in sorted(findings)), *_about_persons(schema, persons)]
 
 
 def _about_persons(schema: Schema, persons: Counter[str]) -> list[Finding]:

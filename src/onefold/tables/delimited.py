@@ -195,33 +195,30 @@ class CsvSource(formats.Source):
 def _encoding_of(path: Path, private: bool) -> str:
     """The encoding of a text file; what cannot be text is refused, unless no cell may decide."""
     with formats.file_bytes(path) as file:
-        chunk = file.read(MOST_BYTES)
-        if not chunk:
+        start = file.read(MOST_BYTES)
+        if not start:
             raise FileFormatError(f"{path}: the file is empty")
-        wide = chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         encoding = "utf-16" if wide else "utf-8-sig"
         if private:
             return encoding
         decoder: Any = codecs.getincrementaldecoder(encoding)()
         western = not wide
-        while chunk:
-            following = file.read(MOST_BYTES)
+        for chunk in chain([start], iter(lambda: file.read(MOST_BYTES), b""), [b""]):
             if len(chunk) == MOST_BYTES and b"\n" not in chunk and b"\r" not in chunk:
                 raise FileFormatError(f"{path}: a line is longer than {MOST_BYTES >> 20} MB")
             if not wide and b"\0" in chunk:
                 raise FileFormatError(f"{path}: not a text file, or one in UTF-16 that does not say so")
-            if not chunk.isascii() or wide:
-                western = western and not any(code in chunk for code in UNDEFINED_IN_WINDOWS_1252)
-                try:
-                    if decoder is not None and END in decoder.decode(chunk, final=not following):
-                        raise FileFormatError(
-                            f"{path}: the file has NUL characters: it is damaged, or no text"
-                        )
-                except UnicodeDecodeError:
-                    decoder = None
-                if decoder is None and not western:
-                    raise FileFormatError(f"{path}: not a text file in UTF-8, UTF-16 or Windows-1252")
-            chunk = following
+            if chunk and chunk.isascii() and not wide:
+                continue
+            western = western and not any(code in chunk for code in UNDEFINED_IN_WINDOWS_1252)
+            try:
+                if decoder is not None and END in decoder.decode(chunk, final=not chunk):
+                    raise FileFormatError(f"{path}: the file has NUL characters: it is damaged, or no text")
+            except UnicodeDecodeError:
+                decoder = None
+            if decoder is None and not western:
+                raise FileFormatError(f"{path}: not a text file in UTF-8, UTF-16 or Windows-1252")
     if decoder is None:
         warnings.warn(f"{path}: not in UTF-8: read as Windows-1252", OnefoldWarning, stacklevel=2)
     return encoding

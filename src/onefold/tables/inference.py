@@ -43,11 +43,12 @@ DECIMAL_COMMA = re.compile(r"[-+]?([0-9.]*,([0-9]{1,2}|[0-9]{4,})|0,[0-9]+)")
 MARKS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (".", " "), (".", "'"), (",", "'"))
 NUMBER_FORMATS = tuple(NumberFormat(*marks, bare) for bare, marks in product((True, False), MARKS))
 DATE_FORMATS = (
-    *("default", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
+    *("%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y", "%d-%b-%Y", "%d %b %Y"),
     *("%b %d, %Y", "%B %d, %Y", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d-%b-%y", "%b-%Y", "%Y-%m", "%m/%Y"),
     *("%b-%y", "%b %Y", "%B %Y"),
 )
 TIMES = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+MOMENT_FORMATS = ("default", *map("".join, product(DATE_FORMATS, TIMES)))
 
 
 def is_index(name: str) -> bool:
@@ -297,12 +298,10 @@ class _Column:
         if sum(not any(character.isdigit() for character in text) for text in texts) > most:
             return None
         best: tuple[str, Floats] | None = None
-        for pattern, time in product(DATE_FORMATS, TIMES):
-            if pattern == "default" and time:
-                continue
-            seconds = _mostly_read(texts, moment_reader(pattern + time, days=False), most)
+        for pattern in MOMENT_FORMATS:
+            seconds = _mostly_read(texts, moment_reader(pattern, days=False), most)
             if seconds is not None:
-                best = pattern + time, seconds
+                best = pattern, seconds
                 most = int(np.isnan(seconds).sum()) - 1  # another format must read more
                 if most < 0:
                     break
