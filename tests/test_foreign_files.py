@@ -32,6 +32,7 @@ from onefold.federated.messages import from_bytes
 from onefold.io import _OTHERS, HOMES
 from onefold.privacy import Event, Guarantee
 from onefold.tables import Schema, read_table
+from onefold.tables.reading import READERS
 from reference.foreign import Format, formats
 from reference.forging import forged, with_array
 from reference.hostile import damaged, deep, forgeries, record_of, zipped
@@ -165,8 +166,7 @@ def test_whatever_a_table_reader_raises_becomes_one_line_with_the_path(tmp_path,
     for found, raised in itertools.product(formats_of("npz", "csv", "parquet"), (*kinds, SyntaxError())):
         path = tmp_path / f"table{found.suffix}"
         path.write_bytes(found.sample)
-        for kind in ("Npz", "Parquet", "Csv"):
-            monkeypatch.setattr(f"onefold.tables.reading.{kind}Source._blocks", failing(raised))
+        monkeypatch.setattr(READERS[found.suffix], "_blocks", failing(raised))
         with pytest.raises(FileFormatError, match="table"):
             read_table(path)
 

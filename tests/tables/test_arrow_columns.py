@@ -10,7 +10,7 @@ from tests.attacks.test_readers import SCHEMA, SPELLED, TEXTS, TOKENS
 from onefold.exceptions import InvalidInputError
 from onefold.tables import Field, read_table
 from onefold.tables.cells import plain_column, stripped
-from onefold.tables.delimited import CsvSource
+from onefold.tables.reading import CsvSource
 
 # fmt: off
 EXTREME = [

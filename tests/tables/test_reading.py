@@ -117,7 +117,7 @@ def test_windows_text_is_read_with_a_warning(tmp_path: Path) -> None:
 def test_utf8_letters_at_the_edge_of_a_chunk_are_no_other_encoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onefold.tables.delimited.MOST_BYTES", 16)
+    monkeypatch.setattr("onefold.tables.reading.MOST_BYTES", 16)
     path = write(tmp_path / "t.csv", "a,b\n" + "öäü€,1\n" * 20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -128,8 +128,8 @@ def test_utf8_letters_at_the_edge_of_a_chunk_are_no_other_encoding(
 def test_chunks_end_behind_rows_wherever_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr("onefold.tables.delimited.CHUNK_CHARACTERS", size)
-    monkeypatch.setattr("onefold.tables.delimited.SAMPLE_CHARACTERS", 1)
+    monkeypatch.setattr("onefold.tables.reading.CHUNK_CHARACTERS", size)
+    monkeypatch.setattr("onefold.tables.reading.SAMPLE_CHARACTERS", 1)
     cells = ["x", "two\nlines", 'five" pipe', "a\n\nb,c\n", 'closed"', '"\n"', *map(str, range(20))] * 3
     written = ["x", '"two\nlines"', 'five" pipe', '"a\n\nb,c\n"', 'closed"', '"""\n"""', *cells[6:26]] * 3
     path = write(tmp_path / "t.csv", "a,b\n" + "".join(f"{cell},1\n" for cell in written))
