@@ -400,11 +400,11 @@ def _arguments(entry: dict[str, Any], folder: Path | None) -> dict[str, Any]:
         place = constraints if key in CONSTRAINTS else entry
         if key in place:
             kind, _, part = name.rpartition(".")
-            (written if kind else arguments)[part] = _read_value(entry, key, place[key], folder)
+            (written if kind else arguments)[part] = _python_value(entry, key, place[key], folder)
     return arguments | {"written": NumberFormat(**written)}
 
 
-def _read_value(entry: dict[str, Any], key: str, value: Any, folder: Path | None) -> Any:
+def _python_value(entry: dict[str, Any], key: str, value: Any, folder: Path | None) -> Any:
     if key in LISTS:
         if not isinstance(value, (list, tuple)):
             raise InvalidInputError(f"{key} must be a list")

@@ -215,7 +215,7 @@ class NpzSource(Source):
     """NumPy arrays: a matrix ``X`` beside 1-D columns, or 1-D columns only. Pickled objects are refused."""
 
     def _open(self) -> None:
-        arrays = self._loaded()
+        arrays = self._checked_arrays()
         matrix = arrays.pop("X", None)
         if matrix is not None:
             if matrix.ndim < 2:
@@ -232,7 +232,7 @@ class NpzSource(Source):
             arrays = dict(zip(told, matrix.T, strict=True)) | arrays
         self._arrays, self.names = arrays, tuple(arrays)
 
-    def _loaded(self) -> dict[str, AnyArray]:
+    def _checked_arrays(self) -> dict[str, AnyArray]:
         try:
             _check_claims(self.path)
             with np.load(self.path, allow_pickle=False) as archive:
@@ -372,7 +372,7 @@ def _is_part(file: Path) -> bool:
 # --- rows of Python's values --------------------------------------------------------------------------------
 
 
-def file_bytes(path: Path) -> IO[bytes]:
+def open_packed(path: Path) -> IO[bytes]:
     """The bytes of a file, compressed by gzip or not."""
     return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
@@ -394,7 +394,7 @@ class JsonLinesSource(Source):
         self.names = checked_names(self.path, [*names] or [""])
 
     def _rows(self) -> Iterator[dict[str, Any]]:
-        with file_bytes(self.path) as file:
+        with open_packed(self.path) as file:
             for number, line in enumerate(iter(lambda: file.readline(MOST_BYTES), b""), 1):
                 try:
                     row = parse_json(line.decode("utf-8-sig", WESTERN_BYTES)) if line.strip() else {}

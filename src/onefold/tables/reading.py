@@ -1,7 +1,7 @@
 """Tables opened for reading: text files, whatever else their name asks for, and tables in memory.
 
 A source yields blocks of rows, so that a file of any length can be read; :func:`gather` joins them. Texts
-stay texts here. Messages name columns, rows and lines and never repeat a cell, because the cells may be private.
+stay texts here. Messages name columns, rows and lines and never repeat a cell: the cells may be private.
 """
 
 import codecs
@@ -55,7 +55,10 @@ class CsvSource(formats.Source):
             encoding = _encoding_of(self.path, self.private)
             self._file = self._opened.enter_context(
                 io.TextIOWrapper(
-                    formats.file_bytes(self.path), encoding=encoding, errors=formats.WESTERN_BYTES, newline=""
+                    formats.open_packed(self.path),
+                    encoding=encoding,
+                    errors=formats.WESTERN_BYTES,
+                    newline="",
                 )
             )
             self._start_reading()
@@ -198,7 +201,7 @@ class CsvSource(formats.Source):
 
 def _encoding_of(path: Path, private: bool) -> str:
     """The encoding of a text file; what cannot be text is refused, unless no cell may decide."""
-    with formats.file_bytes(path) as file:
+    with formats.open_packed(path) as file:
         start = file.read(MOST_BYTES)
         if not start:
             raise FileFormatError(f"{path}: the file is empty")

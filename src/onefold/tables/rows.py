@@ -21,7 +21,7 @@ from onefold.tables.fields import Field
 from onefold.tables.formats import Source
 from onefold.tables.inference import MANY_CLASSES, MISSING_TOKENS, cells_like, is_index, names_persons
 from onefold.tables.reading import Table, gather, join_blocks, open_any, open_table
-from onefold.tables.schema import Schema
+from onefold.tables.schema import AS_THEY_STAND, Schema
 from onefold.tables.tasks import CLASSES, NUMBERS, Task, as_text, distinct_texts
 
 __all__ = ["Rows", "read_table", "row_blocks", "rows"]
@@ -388,6 +388,7 @@ def _with_labels(found: Rows, name: str, asked: _Asked) -> Rows:
 
 
 def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Asked) -> Iterator[Rows]:
+    schema = AS_THEY_STAND if schema == "numbers" else schema
     matrix = _as_matrix(source, asked) if schema is None else None
     if matrix is not None:
         yield matrix
@@ -396,8 +397,8 @@ def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Ask
         opened.require(asked.named)
         if schema is None:
             yield _inferred_rows(_all_columns(opened, asked), asked)
-        elif schema == "numbers" or schema.plain:
-            yield from _plain_blocks(opened, None if schema == "numbers" else schema, asked)
+        elif schema.plain:
+            yield from _plain_blocks(opened, schema, asked)
         elif asked.mode == "lenient":
             yield _like(_all_columns(opened, asked, schema), schema, asked)
         else:
@@ -460,13 +461,13 @@ def _labels(parts: list[Any]) -> AnyArray:
 # --- columns of numbers as they stand -----------------------------------------------------------------------
 
 
-def _plain_blocks(source: Source, schema: Schema | None, asked: _Asked) -> Iterator[Rows]:
+def _plain_blocks(source: Source, schema: Schema, asked: _Asked) -> Iterator[Rows]:
     """Matrices of the features that a schema of plain numbers names, or of all other columns."""
-    if schema is not None and schema.label is not None and asked.label is None:
+    if schema.label is not None and asked.label is None:
         asked = replace(asked, label=schema.label.name)
     wanted = _plain_features(source, schema, {*asked.others, *asked.ignore})
     unused = set(source.matrix or source.names) - {*wanted, *asked.others} if source.named else ()
-    if schema is None or not schema.features:
+    if not schema.features:
         schema = Schema.numbers(wanted if source.named else len(wanted))
     if asked.person is not None:
         schema = schema.with_fields((*schema.fields, Field(asked.person, "string", role="person")))
@@ -488,13 +489,13 @@ def _plain_blocks(source: Source, schema: Schema | None, asked: _Asked) -> Itera
         first += len(X)
 
 
-def _plain_features(source: Source, schema: Schema | None, taken: set[str]) -> list[str]:
+def _plain_features(source: Source, schema: Schema, taken: set[str]) -> list[str]:
     """The feature columns in the order they are wanted."""
-    features = [] if schema is None else [known.name for known in schema.features]
+    features = [known.name for known in schema.features]
     for name in taken & {*features}:
         raise InvalidInputError(f"column {name!r} is a feature of the model: use another column")
     missing = [name for name in features if name not in source.names]
-    if not features or not source.named or (schema is not None and schema.unnamed):
+    if not source.named or schema.unnamed:
         named = [name for name in source.names if not is_index(name)]
         chosen = [name for name in source.matrix or named if name not in taken]
         if not chosen:
@@ -517,14 +518,14 @@ def _numbers(source: Source, name: str, values: AnyArray, first: int) -> AnyArra
         single = values.dtype.kind == "f" and values.dtype.itemsize <= 4
         return values.astype(np.float32 if single else np.float64, copy=False)
     cells, missing = cells_of(values)
-    if missing.any():
-        raise InvalidInputError(f"{where} has an empty cell in row {first + int(np.argmax(missing))}")
-    found = numbers_of(cells, missing, PLAIN_NUMBERS)
-    unknown = np.isnan(found)
-    if unknown.any():
-        row = first + int(np.argmax(unknown))
-        raise InvalidInputError(f"{where} is not numeric (row {row}): a schema declares texts and dates")
-    return found
+    numbers = numbers_of(cells, missing, PLAIN_NUMBERS)
+    gaps = missing.any()
+    wrong = missing if gaps else np.isnan(numbers)
+    if wrong.any():
+        row = first + int(np.argmax(wrong))
+        reason = f"is not numeric (row {row}): a schema declares texts and dates"
+        raise InvalidInputError(f"{where} {f'has an empty cell in row {row}' if gaps else reason}")
+    return numbers
 
 
 def _require_finite(source: Source, names: Sequence[str], values: AnyArray, first: int) -> None:
@@ -550,7 +551,7 @@ def _as_matrix(source: Any, asked: _Asked) -> Rows | None:
         if not is_array and len(opened.names) <= WIDE:
             return None
         try:
-            found = joined(list(_plain_blocks(opened, None, asked)))
+            found = joined(list(_plain_blocks(opened, AS_THEY_STAND, asked)))
         except InvalidInputError:
             return None  # text or gaps: columns need a schema, and what is wrong with the table is said later
     if is_array:
@@ -568,13 +569,13 @@ def may_be_amounts(found: Rows) -> bool:
 # --- columns by a schema ------------------------------------------------------------------------------------
 
 
-def _all_columns(source: Source, asked: _Asked, schema: Schema | None = None) -> Table:
+def _all_columns(source: Source, asked: _Asked, schema: Schema = AS_THEY_STAND) -> Table:
     """All columns of a file as they stand; those of an array without names are the features of a schema."""
     if source.named or source.matrix is None:
         return gather(source, source.names)
     # Beside an array without names stand others, which are no columns of the same table.
     table = gather(source, (*source.matrix, *asked.named))
-    if schema is None:
+    if schema is AS_THEY_STAND:
         return table
     features = [known.name for known in schema.features]
     if len(source.matrix) != len(features):

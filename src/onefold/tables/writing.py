@@ -1,13 +1,11 @@
 """Writing tables: the suffix says the format, and a file appears whole or not at all."""
 
-from __future__ import annotations
-
 import csv
 import io
 import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -16,10 +14,8 @@ from onefold._base.files import output_file
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import guarded, missing_in
 from onefold.tables.columns import arrow_table
-
-if TYPE_CHECKING:
-    from onefold.tables.fields import Field
-    from onefold.tables.schema import Schema
+from onefold.tables.fields import Field
+from onefold.tables.schema import AS_THEY_STAND, Schema
 
 Columns = Mapping[str, AnyArray]
 BLOCK_ROWS = 10_000
@@ -38,7 +34,7 @@ def check_format(path: str | Path) -> None:
 
 
 def write_table(
-    path: str | Path, columns: Columns, schema: Schema | None = None, *, public: bool = False
+    path: str | Path, columns: Columns, schema: Schema = AS_THEY_STAND, *, public: bool = False
 ) -> None:
     """Write a table to a file that is there whole and synced when this returns, or not at all.
 
@@ -48,7 +44,7 @@ def write_table(
         A file ending in .csv, .tsv, .npz or .parquet.
     columns : mapping of str to ndarray
         Columns of one length: numbers, truth values, texts, ``datetime64``, or masked arrays of any of these.
-    schema : Schema or None, default=None
+    schema : Schema, default=numbers as they stand
         Contract of the table. A text file then has the decimal marks, dates and truth values that it
         declares, so that the same contract reads the file; Parquet and NPZ files hold values, not texts.
     public : bool, default=False
@@ -87,7 +83,7 @@ def write_table(
     """
     check_format(path)
     suffix = Path(path).suffix.lower()
-    if schema is not None and suffix in TEXT_FILES:
+    if suffix in TEXT_FILES:
         declared = {known.name: known for known in schema.fields}
         columns = {
             name: _as_declared(values, declared[name]) if name in declared else values
