@@ -232,12 +232,12 @@ class CellEncoder:
         if not all(isinstance(entry.get(key, ""), str) for key in PLACES):
             raise InvalidInputError("path and tokenizer of onefold:encoder must be texts")
         settings: dict[str, Any] = {
-            name: tuple(entry[key]) if isinstance(entry[key], list) else entry[key]
-            for key, name in SETTINGS.items()
-            if key in entry
+            SETTINGS[key]: tuple(value) if isinstance(value, list) else value
+            for key, value in entry.items()
+            if key in SETTINGS
         }
         path, tokenizer = (folder / entry[key] if folder and key in entry else None for key in PLACES)
-        if all(key in entry for key in ("kind", "digest", "width")):
+        if {"kind", "digest", "width"} <= entry.keys():
             files = None if path is None else onnx.files_at(path, tokenizer)
             return cls(entry["digest"], entry["width"], onnx.MapSettings(**settings), files)
         if path is None:

@@ -253,7 +253,18 @@ class Field:
         return self._judged(cells.numbers_of(values, missing, self.written), missing)
 
     def tokens(self, missing_values: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the texts for a missing cell: those of the table, unless the field declares its own."""
+        """Return the texts that stand for a missing cell.
+
+        Parameters
+        ----------
+        missing_values : tuple of str
+            Those of the table.
+
+        Returns
+        -------
+        tuple of str
+            Those of the table, unless the field declares its own.
+        """
         return missing_values if self.missing_values is None else self.missing_values
 
     def _values_of_texts(self, column: Any, tokens: tuple[str, ...]) -> tuple[AnyArray, Integers]:

@@ -17,7 +17,8 @@ from onefold.tables.columns import named, names_of
 from onefold.tables.declarations import CALENDAR, WHOLE_NUMBERS
 from onefold.tables.fields import FALSE, OUTSIDE, TRUE, UNDECLARED, UNREADABLE, Field
 
-# Texts that mean "no value" whatever the column is about; others must be declared.
+# Texts that mean "no value" whatever the column is about, and so say nothing about rows; others must be
+# declared.
 MISSING_TOKENS = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "#N/A", "?")
 MOST_LEVELS = 40  # more categories than that are rarely a property of a row
 MOST_CLASSES = 1000
@@ -85,7 +86,7 @@ def names_persons(name: str) -> bool:
 
 def guess_fields(
     blocks: Iterable[Any], label: str | None = None, *, closed: bool = False, task: str = "classification"
-) -> tuple[tuple[Field, ...], tuple[str, ...], int]:
+) -> tuple[tuple[Field, ...], int]:
     """Propose a declaration of every column.
 
     Parameters
@@ -105,8 +106,6 @@ def guess_fields(
     -------
     fields : tuple of Field
         One for each column, marked for review.
-    missing_values : tuple of str
-        Texts that stand for a missing cell: the same for every table, so that they say nothing about rows.
     n_rows : int
         Number of rows seen.
     """
@@ -128,7 +127,7 @@ def guess_fields(
         guess.as_feature(closed) if name != label else guess.as_answer(task, closed)
         for name, guess in guesses.items()
     )
-    return fields, MISSING_TOKENS, max(guess.n_rows for guess in guesses.values())
+    return fields, max(guess.n_rows for guess in guesses.values())
 
 
 class _Column:
@@ -221,9 +220,8 @@ class _Column:
             raise self._unfit("holds one number only")
         if not math.isfinite(high - low):
             raise InvalidInputError(f"the label column {self.name!r}: {TOO_FAR_APART}")
-        limits = _outward(low, high, whole, closed)
         told = RANGE if reason is None else f"guessed: {reason}, so it is a number; {RANGE}"
-        own = {"role": "label", "low": limits[0], "high": limits[1], "written": read[0], "missing": "refuse"}
+        own = _outward(low, high, whole, closed) | {"role": "label", "written": read[0], "missing": "refuse"}
         return self._made("integer" if whole else "number", told, "", junk=read[2], **own)
 
     def _require_cells(self) -> None:
@@ -271,10 +269,8 @@ class _Column:
             return self._left_out("ignored", "number", TOO_FAR_APART)
         if self._is_identifier(values, weights, whole):
             return self._left_out("identifier", "integer", "looks like the number of a row, record or person")
-        limits = _outward(low, high, whole, closed)
-        own: dict[str, Any] = {"low": limits[0], "high": limits[1], "written": written}
-        told = RANGE
-        middle = _median(values, weights)
+        own = _outward(low, high, whole, closed) | {"written": written}
+        told, middle = RANGE, _median(values, weights)
         above = values > low
         typical = _median(values[above], weights[above]) - low
         if len(values) > 20 and high - low > HEAVY_TAIL * typical:
@@ -480,7 +476,7 @@ def _median(values: Floats, weights: AnyArray) -> float:
     return float(values[order][np.searchsorted(heavier, heavier[-1] / 2)])
 
 
-def _outward(low: float, high: float, whole: bool, closed: bool) -> tuple[float, float]:
+def _outward(low: float, high: float, whole: bool, closed: bool) -> dict[str, Any]:
     """Round a range outward, so that it is easy to read; a sample may lack the largest values: more there."""
     step = 10.0 ** math.floor(math.log10(high - low))
     steps = (high - low) / step  # from 1 to 10
@@ -488,9 +484,8 @@ def _outward(low: float, high: float, whole: bool, closed: bool) -> tuple[float,
     step = max(step, 1.0) if whole else step
     wide = math.floor(low / step) * step, math.ceil(high / step) * step
     tidy = float(f"{wide[0]:.12g}"), float(f"{wide[1]:.12g}")
-    if tidy[0] <= low and high <= tidy[1] and math.isfinite(tidy[1] - tidy[0]):
-        return tidy
-    return low, high
+    covered = tidy[0] <= low and high <= tidy[1] and math.isfinite(tidy[1] - tidy[0])
+    return dict(zip(("low", "high"), tidy if covered else (low, high), strict=True))
 
 
 # --- another table than a model was fitted to ---------------------------------------------------------------

@@ -23,7 +23,7 @@ from onefold.tables import declarations
 from onefold.tables.cells import cells_of, texts_of
 from onefold.tables.columns import Parsed, column_of, place_of, unknown_column
 from onefold.tables.fields import Field
-from onefold.tables.inference import guess_fields
+from onefold.tables.inference import MISSING_TOKENS, guess_fields
 
 __all__ = ["Schema", "differing"]
 
@@ -143,10 +143,10 @@ class Schema(TransformerMixin, BaseEstimator):
                 "a schema is inferred from a table, not from a name: give read_table(FILE)"
             )
         blocks = [X] if hasattr(X, "columns") or isinstance(X, Mapping) else X
-        fields, missing, n_rows = guess_fields(blocks, label, closed=source == "private", task=task)
+        fields, n_rows = guess_fields(blocks, label, closed=source == "private", task=task)
         if not n_rows:
             raise InvalidInputError(f"{place_of(X)}the table has no rows")
-        return cls(fields, name=name, missing_values=missing, source=source)
+        return cls(fields, name=name, missing_values=MISSING_TOKENS, source=source)
 
     @classmethod
     def numbers(
