@@ -27,8 +27,7 @@ from onefold.federated.flower.nodes import Node
 from onefold.privacy import Guarantee, Ledger
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.serve import create_app
-from onefold.serve.gate import HEADER
-from onefold.serve.people import SitePage
+from onefold.serve.app import HEADER, SitePage
 
 HOME = "http://127.0.0.1:8000"
 GROUND = "the form of admission"

@@ -120,7 +120,6 @@ def test_fit_refuses_a_bad_table_in_one_line_without_showing_a_cell(
         ("demo --sites 1", "at least 2"),
         ("demo --sites many", "whole number"),
         ("demo --dataset unheard-of", "unheard-of"),
-        ("demo --dataset good --data-dir .", "good"),
         ("demo --sites 5000", "fewer rows"),
         ("demo --report none/r.html", "the folder does not exist"),
         ("dance", "invalid choice"),

@@ -109,20 +109,6 @@ def test_demo_prints_a_table_with_notes_and_writes_a_report(capsys, tmp_path: Pa
     assert "no claim of differential privacy" in page.read_text(encoding="utf-8")
 
 
-def test_demo_reads_a_dataset_from_a_folder(capsys, tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    y = np.repeat(["left", "right"], 40)
-    np.savez(tmp_path / "mine.npz", X=rng.normal(size=(80, 3)) + 5.0 * (y == "right")[:, None], y=y)
-    mine = ("--dataset", "mine", "--data-dir", str(tmp_path), "--sites", "2")
-    result = demo(capsys, *mine, "--range", "-10", "10")
-    assert result["class_names"] == ["left", "right"]
-    assert result["facts"]["federated"] == 1.0
-    assert main(["demo", *mine]) == 2
-    assert "noise on 'mine' needs --range LOW HIGH" in capsys.readouterr().err
-    assert main(["demo", *mine, "--range", "1", "0"]) == 2
-    assert "LOW below HIGH" in capsys.readouterr().err
-
-
 @pytest.mark.merge
 def test_demo_runs_as_a_process_and_leaves_no_file(process, tmp_path: Path) -> None:
     done = process("demo", "--dataset", "iris", "--sites", "2", "--json", cwd=tmp_path)

@@ -27,11 +27,6 @@ DIGITS = tuple(range(10))
 @pytest.mark.parametrize(
     ("made", "fitted", "unit"),
     [
-        (
-            ("--epsilon", 8, "--classes", *DIGITS, "--encoder", "gradients", "--image-shape", 8, 8),
-            (),
-            "record",
-        ),
         (("--epsilon", 8, "--unit", "record", "--classes", *DIGITS, "--radius", 5), (), "record"),
         (("--method", "noise", "--epsilon", 8, "--range", 0, 1), ("--strategy", "documented"), "entry"),
         pytest.param(
@@ -169,10 +164,6 @@ SOURCE = ("source", "{source}", "--label", "y", "--out", "{out}")
         (
             (*SOURCE, "--epsilon", "1", "--radius", "1", "--classes", "a", "b"),
             "a label that --classes does not name",
-        ),
-        (
-            (*SOURCE, "--epsilon", "1", "--radius", "1", "--margin", "1"),
-            "--encoder gradients",
         ),
         (
             ("source", "{source}", "--label", "y", "--out", "{source}", "--epsilon", "1", "--radius", "1"),

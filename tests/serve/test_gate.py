@@ -19,8 +19,8 @@ pytest.importorskip("starlette.testclient")
 from starlette import testclient
 
 from onefold.exceptions import InvalidInputError
+from onefold.serve import app as gates
 from onefold.serve import create_app, serve, tables
-from onefold.serve import gate as gates
 
 TOKEN = "a-token-for-tests"
 HOME = "http://127.0.0.1:8000"

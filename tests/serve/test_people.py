@@ -18,8 +18,7 @@ from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import Federation, Site
 from onefold.privacy import Event, Ledger
 from onefold.serve import create_app
-from onefold.serve.gate import HEADER
-from onefold.serve.people import FederationPage, SitePage
+from onefold.serve.app import HEADER, FederationPage, SitePage
 
 HOME = "http://127.0.0.1:8000"
 OURS = {"origin": HOME, HEADER: "t"}
@@ -43,10 +42,10 @@ def test_data_owner_approves_denies_and_pauses(root: Path) -> None:
     assert (entry["name"], entry["decision"], entry["waits"]) == ("ward", "approved", False)
     told = page.decide({"querier": entry["id"], "purpose": None, "decision": "deny"})
     assert told["approvals"][0]["decision"] == "denied"
-    told = page.pause(True)
+    told = page.pause({"paused": True})
     assert told["paused"] is True
     assert [line["event"] for line in told["log"]] == ["paused", "denied", "approved"]
-    assert page.pause(False)["paused"] is False
+    assert page.pause({"paused": False})["paused"] is False
 
 
 def test_epsilon_left_is_what_the_limit_leaves(root: Path) -> None:
@@ -65,7 +64,7 @@ def test_epsilon_left_is_what_the_limit_leaves(root: Path) -> None:
 def test_operator_sees_sites_and_removes_one(root: Path) -> None:
     page = FederationPage(root / "server")
     assert [site["name"] for site in page.told()["sites"]] == ["north", "south"]
-    told = page.remove("south")
+    told = page.remove({"site": "south"})
     assert {site["name"]: site["status"] for site in told["sites"]}["south"] == "removed"
 
 

@@ -24,7 +24,7 @@ pytest.importorskip("starlette.testclient")
 from starlette import testclient
 
 from onefold.serve import create_app, tables
-from onefold.serve.gate import HEADER
+from onefold.serve.app import HEADER
 from onefold.serve.tables import PREFIX, OpenTables
 
 HOME = "http://127.0.0.1:8000"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -53,6 +53,13 @@ def repeated(parser: Any, names: str, about: str, kind: Any = None, **more: Any)
 def flag(parser: Any, names: str, about: str) -> None:
     """Declare an option without a value."""
     parser.add_argument(*names.split(), action="store_true", help=about)
+
+
+def refuse(args: Any, usual: Mapping[str, Any], message: str) -> None:
+    """Refuse options that have another value than the usual one; ``{0}`` in the message is the option."""
+    for name, value in usual.items():
+        if getattr(args, name) not in (value, None, False, []):
+            raise InvalidInputError(message.format(f"--{name.replace('_', '-')}"))
 
 
 # --- types of values --------------------------------------------------------------------------------------
@@ -119,10 +126,7 @@ def declared_schema(args: argparse.Namespace, *options: str) -> Any:
         if encoders:
             raise InvalidInputError("--encoder goes with --schema: it declares the other columns")
         return AS_THEY_STAND
-    for name in options:
-        if getattr(args, name) not in (None, False, []):
-            shown = f"--{name.replace('_', '-')}"
-            raise InvalidInputError(f"--schema declares what {shown} would say: leave out {shown}")
+    refuse(args, dict.fromkeys(options), "--schema declares what {0} would say: leave out {0}")
     declared = path if isinstance(path, Schema) else Schema.load(path)
     return declared.with_encoders(encoders)
 
@@ -378,41 +382,6 @@ def declared_labels(labels: AnyArray, classes: list[str]) -> AnyArray:
     if labels.dtype.kind != declared.dtype.kind or not np.all(np.isin(labels, declared)):
         raise InvalidInputError("the data has a label that --classes does not name")
     return labels.astype(declared.dtype)
-
-
-# --- public encoders --------------------------------------------------------------------------------------
-
-ENCODERS = ("none", "gradients", "frequencies", "random")
-
-
-def add_encoder_options(group: Any) -> None:
-    """Which encoder, for which images."""
-    about = "fixed features to compute first, of images, or random projections of any rows"
-    option(group, "--encoder", about, default="none", choices=ENCODERS)
-    shape = "height, width and perhaps channels of images, for gradients and frequencies"
-    option(group, "--image-shape N", shape, whole, nargs="+")
-    option(group, "--margin N", "pixels to leave out around images, for gradients (default: 0)", whole)
-    option(group, "--n-outputs N", "features that a random projection makes (default: 128)", whole)
-
-
-def encoder_of(encoder: str, image_shape: list[int] | None, margin: int | None, n_outputs: int | None) -> Any:
-    """The encoder that the options describe, or None; an option of another encoder is an error."""
-    from onefold.encoders import GradientHistograms, LowFrequencyDCT, RandomFeatures
-
-    belongs = {
-        "--image-shape": (image_shape, ("gradients", "frequencies")),
-        "--margin": (margin, ("gradients",)),
-        "--n-outputs": (n_outputs, ("random",)),
-    }
-    for name, (given, encoders) in belongs.items():
-        if given is not None and encoder not in encoders:
-            raise InvalidInputError(f"{name} goes with --encoder {' or '.join(encoders)}")
-    shape = None if image_shape is None else tuple(image_shape)
-    if encoder == "gradients":
-        return GradientHistograms(shape, margin=margin or 0)
-    if encoder == "frequencies":
-        return LowFrequencyDCT(shape)
-    return RandomFeatures(n_outputs or 128) if encoder == "random" else None
 
 
 # --- classifiers ------------------------------------------------------------------------------------------

@@ -47,10 +47,7 @@ def add_parser(commands: Any) -> None:
     option(parser, "--seed N", "seed of everything random except the noise", shared.seed, 0)
     option(parser, "--epsilon E", "epsilon of the guarantee for one entry", shared.positive, 4.0)
     option(parser, "--record-epsilon E", "epsilon of the guarantee for a whole record", shared.positive, 8.0)
-    option(parser, "--dataset NAME", "dataset to use", default="digits")
-    option(parser, "--data-dir DIR", "folder with further datasets, each in a file NAME.npz")
-    known = f"{shared.RANGE} (default: known for {' and '.join(RANGES)})"
-    option(parser, "--range LOW HIGH", known, float)
+    option(parser, "--dataset", "dataset to use", default="digits", choices=tuple(RANGES))
     option(parser, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
     reports.add_report(parser, card=False)
     shared.add_output_options(parser, quiet=False)
@@ -66,18 +63,8 @@ def run(args: argparse.Namespace) -> None:
     if args.sites < 2:
         raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
     reports.check_report(args)
-    shared.check_range(args.range)
-    data = datasets.load(args.dataset, args.data_dir)
-    limits = args.range or RANGES.get(args.dataset)
-    if limits is None:
-        raise InvalidInputError(
-            f"noise on {args.dataset!r} needs --range LOW HIGH: the smallest and largest value of a feature, "
-            "known without looking at the data"
-        )
-    plan = Plan(
-        data, args.sites, args.seed, args.n_jobs, args.epsilon, args.record_epsilon, (limits[0], limits[1])
-    )
-    study = compare(plan)
+    data, amounts = datasets.load(args.dataset), (args.epsilon, args.record_epsilon)
+    study = compare(Plan(data, args.sites, args.seed, args.n_jobs, *amounts, RANGES[args.dataset]))
     words = [f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n"]
     told = [*study.notes, *(f"{name}: {' '.join(lines)}" for name, lines in study.promises.items())]
     words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in told]

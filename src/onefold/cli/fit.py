@@ -157,11 +157,9 @@ def run(args: argparse.Namespace) -> None:
 
     def page() -> Report:
         facts = reports.facts_of(result, **{"the model": out, "the schema": args.schema})
-        shown = reports.evidence(model, held.X, held.y) if len(held) else None
-        estimated = told.get("estimated") if found is None else None
-        title = f"Model of {reports.file_name(args.data)}"
+        about = {"rows": held, "evaluation": found} if found else {"estimated": told.get("estimated")}
         return reports.model_report(
-            args, title, facts, model=model, evaluation=found, shown=shown, estimated=estimated
+            args, f"Model of {reports.file_name(args.data)}", facts, model=model, **about
         )
 
     reports.tell(args, result, lines, page)
@@ -191,12 +189,10 @@ def _schema(args: argparse.Namespace) -> Schema:
 
 def _check_options(args: argparse.Namespace) -> None:
     """Refuse what contradicts itself, and an option of the other kind of model."""
-    for name in ONLY_PRIVATE:
-        if args.epsilon is None and getattr(args, name) is not None:
-            raise InvalidInputError(f"--{name} goes with --epsilon")
-    for name in ONLY_FOLDING if args.model == "wide" else ONLY_WIDE:
-        if getattr(args, name) is not None:
-            raise InvalidInputError(f"--{name.replace('_', '-')} does not go with --model {args.model}")
+    if args.epsilon is None:
+        shared.refuse(args, dict.fromkeys(ONLY_PRIVATE), "{0} goes with --epsilon")
+    others = ONLY_FOLDING if args.model == "wide" else ONLY_WIDE
+    shared.refuse(args, dict.fromkeys(others), f"{{0}} does not go with --model {args.model}")
     if args.label is None and args.schema is None:
         raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
     if args.raw and (args.schema is not None or args.person is not None or args.encoders):
@@ -207,9 +203,7 @@ def _check_options(args: argparse.Namespace) -> None:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     """Refuse options of classifiers where a number is to be predicted."""
-    for name, usual in ONLY_CLASSES.items():
-        if getattr(args, name) != usual:
-            raise InvalidInputError(f"--{name.replace('_', '-')} is for classes, not for numbers to predict")
+    shared.refuse(args, ONLY_CLASSES, "{0} is for classes, not for numbers to predict")
     if args.method not in (None, "auto", "moments"):
         raise InvalidInputError("numbers are predicted from private moments: leave out --method tables")
 

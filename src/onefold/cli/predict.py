@@ -1,9 +1,11 @@
 """``onefold predict``: a model file and a table in, one prediction for each row out."""
 
+from __future__ import annotations
+
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +23,9 @@ from onefold.report.evaluation import Evaluation, NumberEvaluation, evaluate, ev
 from onefold.tables.reading import stem_of
 from onefold.tables.rows import Rows
 from onefold.tables.tasks import identifiers_of
+
+if TYPE_CHECKING:
+    from onefold.report import Report
 
 # Rows handed to the model at once: enough to keep the processors busy, few enough for a bar that moves.
 BLOCK_ROWS = 4000
@@ -106,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
         lines += told.values()
         result |= told
         if args.report is not None:
-            lines.append(_report(args, model, rows, found, out))
+            lines.append(reports.written(args.report, _report(args, model, rows, found, out)))
     if args.json:
         print_json(result)
     elif out != STANDARD_OUTPUT and not args.quiet:
@@ -138,29 +143,23 @@ def _explained(args: argparse.Namespace, model: Any, names: list[str] | None, ro
 
 def _report(
     args: argparse.Namespace, model: Any, rows: Rows, found: Evaluation | NumberEvaluation, out: str
-) -> str:
+) -> Report:
     # Beside a promise nothing tells which raw rows the measures come from.
     promise = getattr(model, "guarantee_", None)
     private = promise is not None and promise.holds
-    facts: dict[str, Any] = {
+    facts = {
         "model": reports.file_name(args.model),
-        "kind": type(model).__name__,
-        "features": int(getattr(model, "n_features_in_", 0)) or None,
+        **reports.about_model(model),
         "rows predicted": len(rows),
     }
-    if hasattr(model, "classes_"):
-        facts["classes"] = [str(label) for label in model.classes_]
     if not private:
         facts["predictions"] = reports.file_name(out)
     files = {"the model": args.model, "the rows": None if private else args.data}
     facts |= reports.facts_of({}, **files)
-    assert rows.y is not None
-    shown = reports.evidence(model, rows.labelled.X, rows.y)
     whose = "" if private else f" of {reports.file_name(args.data)}"
     title = f"Predictions of {Path(args.model).name}{whose.replace(' of ', ' for ', 1)}"
     about = f"the {found.rows} labelled rows{whose}"
-    page = reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)
-    return reports.written(args.report, page)
+    return reports.model_report(args, title, facts, model=model, evaluation=found, rows=rows, about=about)
 
 
 def _check(out: str, data: str, model: str, json: bool, id_column: str | None, label: str | None) -> None:

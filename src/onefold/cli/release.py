@@ -104,15 +104,10 @@ def run(args: argparse.Namespace) -> None:
     reports.tell(args, result, words, lambda: reports.table_report(args, title, result))
 
 
-def _given(args: argparse.Namespace, *names: str) -> list[str]:
-    """Which of some options were given."""
-    return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]
-
-
 def _check(args: argparse.Namespace, schema: Schema) -> None:
     """Refuse a release that could not work, before the data are read."""
     check_private_table(args.out, args.data)
-    if not _given(args, *AMOUNTS):
+    if all(getattr(args, name) is None for name in AMOUNTS):
         raise InvalidInputError(
             "say how much noise: --lam, --adversary-error, --epsilon (or --sweep to see what it costs)"
         )
@@ -131,10 +126,8 @@ def _check_sweep(args: argparse.Namespace, schema: Schema) -> None:
 
     if schema.classes is None and not schema.predicts_number:
         raise InvalidInputError("--sweep needs a label in the schema: the column that is learnt")
-    given = _given(args, *AMOUNTS, "label_epsilon", "ledger", "report")
-    given += [] if args.sampler == "hardened" else ["--sampler"]
-    if given:
-        raise InvalidInputError(f"--sweep releases nothing: leave out {given[0]}")
+    of_release = dict.fromkeys((*AMOUNTS, "label_epsilon", "ledger", "report")) | {"sampler": "hardened"}
+    shared.refuse(args, of_release, "--sweep releases nothing: leave out {0}")
     if args.out == STANDARD_OUTPUT:
         raise InvalidInputError("--sweep draws a figure: name a file")
     figure_format(args.out)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onefold._base.foreign import NOT_READABLE, parse_json
+from onefold._base.foreign import NOT_READABLE
 from onefold._base.records import LENGTH, kind_of
 from onefold.cli import reports
 from onefold.cli.arguments import add_output_options, option
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from onefold.privacy import Guarantee
     from onefold.report import Report
 
-LARGEST = 64 * 2**20
 TABLES = (".csv", ".npz", ".parquet")
 UNKNOWN = (
     "{path}: is none of what a report can be about: a model, a private table with its .guarantee.json beside "
@@ -141,12 +140,9 @@ def _forecast(path: str, promise: Guarantee, quality: dict[str, Any]) -> dict[st
 
 
 def _described(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        content = file.read(LARGEST)
-    try:
-        plain = parse_json(content)
-    except OnefoldError as error:
-        raise InvalidInputError(f"{path}: {error}") from None
+    from onefold.report.document import json_in
+
+    plain = json_in(path)
     if not isinstance(plain, dict):
         raise InvalidInputError(f"{path}: does not describe anything that a report can be about")
     return plain
@@ -164,11 +160,7 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
         raise InvalidInputError(UNKNOWN.format(path=path))
     model, names = load_model(args.thing, args.quiet, classes=True)
     schema = schema_of(model, names)
-    facts: dict[str, Any] = {
-        "kind": type(model).__name__,
-        "features": int(getattr(model, "n_features_in_", 0)) or None,
-        "classes": [str(label) for label in model.classes_],
-    }
+    facts = reports.about_model(model)
     if not schema.plain:
         facts |= {"columns": [field.name for field in schema.features], "digest of the schema": schema.digest}
     facts["SHA-256 of the model"] = reports.digest(args.thing)
@@ -187,5 +179,4 @@ def _of_model(args: argparse.Namespace, path: Path) -> Report:
         name = reports.file_name(args.data)
         facts |= {"tested on": name, "SHA-256 of these rows": reports.digest(args.data)}
         about = f"{found.rows} rows of {name}"
-    shown = reports.evidence(model, rows.labelled.X, rows.y)
-    return reports.model_report(args, title, facts, model=model, evaluation=found, shown=shown, about=about)
+    return reports.model_report(args, title, facts, model=model, evaluation=found, rows=rows, about=about)

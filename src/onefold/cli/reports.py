@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onefold._base.arrays import AnyArray
-from onefold._base.foreign import parse_json
 from onefold.cli.arguments import option
 from onefold.cli.console import show
+from onefold.cli.models import schema_of
 from onefold.cli.outputs import GUARANTEE, QUALITY, check_writable, files_of
-from onefold.exceptions import InvalidInputError, OnefoldError
+from onefold.exceptions import InvalidInputError
 
 if TYPE_CHECKING:
     from onefold.privacy import Guarantee
     from onefold.report import Display, PrivacyUtilityDisplay, Report
     from onefold.report.evaluation import Evaluation, NumberEvaluation
+    from onefold.tables.rows import Rows
 
 LARGEST_CARD = 2**20
 # Shown by other parts of the page, or of no use to a reader.
@@ -109,16 +110,12 @@ def _check_numbers(path: Path) -> None:
 
 def card_of(args: argparse.Namespace) -> dict[str, str] | None:
     """What people say about a model or a table, from a file of theirs."""
+    from onefold.report.document import json_in
+
     path = getattr(args, "card", None)
     if path is None:
         return None
-    try:
-        content = Path(path).read_bytes()[: LARGEST_CARD + 1]
-        plain = parse_json(content)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except OnefoldError as error:
-        raise InvalidInputError(f"{path}: {error}") from None
+    plain = json_in(path, LARGEST_CARD)
     if not isinstance(plain, dict) or not all(isinstance(text, str) for text in plain.values()):
         raise InvalidInputError(f'{path}: must be a JSON object of texts, such as {{"intended use": "..."}}')
     return plain
@@ -237,7 +234,7 @@ def evidence(model: Any, rows: Any, labels: AnyArray) -> dict[str, Display]:
 
     found: dict[str, Display] = {}
     if not hasattr(model, "classes_"):
-        label = None if getattr(model, "schema", None) is None else model.schema.label
+        label = schema_of(model).label
         called = "number" if label is None else f"{label.name} ({label.unit})" if label.unit else label.name
         predicted = np.asarray(model.predict(rows), dtype=np.float64)
         return {"Observed and predicted": ObservedDisplay.from_predictions(labels, predicted, called)}
@@ -253,6 +250,12 @@ def evidence(model: Any, rows: Any, labels: AnyArray) -> dict[str, Display]:
     return found
 
 
+def about_model(model: Any) -> dict[str, Any]:
+    """What a model is: facts for a page."""
+    facts = {"kind": type(model).__name__, "features": int(getattr(model, "n_features_in_", 0)) or None}
+    return facts | ({"classes": [str(each) for each in model.classes_]} if hasattr(model, "classes_") else {})
+
+
 def not_covered(promise: Guarantee | None) -> dict[str, str]:
     """What to say beside measures of a model that carries a promise: it is not about them."""
     return {"not_covered": RAW_MEASURES} if promise is not None and promise.holds else {}
@@ -265,11 +268,11 @@ def model_report(
     *,
     model: Any = None,
     evaluation: Evaluation | NumberEvaluation | None = None,
-    shown: Mapping[str, Display] | None = None,
+    rows: Rows | None = None,
     estimated: Mapping[str, Any] | None = None,
     about: str = "rows that were held out",
 ) -> Report:
-    """The report of a model."""
+    """The report of a model, with pictures of what it says about rows of known class or number."""
     from onefold.report.builders import TARGET, of_model
 
     page = of_model(
@@ -277,7 +280,7 @@ def model_report(
         facts,
         evaluation=evaluation,
         about=about,
-        evidence=shown,
+        evidence=None if rows is None else evidence(model, rows.labelled.X, np.asarray(rows.y)),
         guarantee=getattr(model, "guarantee_", None),
         card=card_of(args),
         estimated=estimated,

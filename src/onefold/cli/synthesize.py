@@ -107,7 +107,8 @@ def _check(args: argparse.Namespace) -> None:
         if not args.mock:
             raise InvalidInputError("name the table to read, or give --mock")
         alone = "a mock without DATA is made from the schema alone"
-        _refuse(args, alone, "epsilon", "delta", "ledger", "unit", "evaluate", "evaluate_public")
+        spending = ("epsilon", "delta", "ledger", "unit", "evaluate", "evaluate_public")
+        shared.refuse(args, dict.fromkeys(spending), f"{alone}: leave out {{0}}")
     elif args.epsilon is None:
         tiny = " (a tiny one; without DATA no row is read)" if args.mock else ""
         raise InvalidInputError(f"a table that is read needs --epsilon{tiny}")
@@ -122,12 +123,6 @@ def _check(args: argparse.Namespace) -> None:
     check_private_table(args.out, *inputs)
     check_writable(f"{args.out}{QUALITY}", *inputs)
     check_spares_ledger(args.ledger, args.out, f"{args.out}{QUALITY}")
-
-
-def _refuse(args: argparse.Namespace, why: str, *names: str) -> None:
-    for name in names:
-        if getattr(args, name) not in (None, False):
-            raise InvalidInputError(f"{why}: leave out --{name.replace('_', '-')}")
 
 
 def _for_unit(schema: Schema, unit: str | None) -> Schema:

@@ -73,7 +73,6 @@ def _add_source(parts: Any) -> None:
     option(parser, "--method", "what the source holds", default="moments", choices=METHODS)
     radius = "length to which rows are shortened, for moments (default: by --schema or --range, or 1)"
     option(parser, "--radius R", radius, shared.positive)
-    shared.add_encoder_options(parser.add_argument_group("encoder"))
     privacy = parser.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
     shared.add_person_options(privacy)
@@ -125,14 +124,13 @@ def run_source(args: argparse.Namespace) -> None:
     check_spares_ledger(args.ledger, args.out)
     from onefold.transfer import PrivateSource
 
-    encoder = shared.encoder_of(args.encoder, args.image_shape, args.margin, args.n_outputs)
     read = noise.rows_of(args.data, schema, args.label, args.ignore, quiet=args.quiet, mode="private")
     person, reach, width = noise.persons(read), 0.0, schema.width
     if schema.plain:
         shortage = None if noise.classes is not None else CLASSES.shortage(read.y, read.known)
         if shortage is not None:
             raise InvalidInputError(f"{args.data}: label column {args.label!r} has {shortage}")
-        width = _encoded_width(read.X, encoder)
+        width = read.n_features
         reach = math.sqrt(read.n_features) * max(map(abs, noise.range or (0.0,)))
     elif args.method == "moments" and noise.unit == "record":
         person = False
@@ -142,7 +140,6 @@ def run_source(args: argparse.Namespace) -> None:
             read.X,
             read.y,
             mechanism=mechanism,
-            encoder=encoder,
             label_mechanism=noise.label_mechanism(schema) if args.method == "noise" else None,
             ledger=args.ledger,
             schema=schema,
@@ -340,11 +337,10 @@ def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
         right, most = 100 * model.accuracy_, 100 * model.majority_
         spread = ""
         if held is not None:
-            from onefold.report.evaluation import rounded_down, rounded_up
+            from onefold.report.builders import outward
 
-            low, high = held.interval
-            spread = (
-                f" (95 % confidence: {100 * rounded_down(low, 3):.1f} to {100 * rounded_up(high, 3):.1f})"
+            spread = " (95 % confidence: {:.1f} to {:.1f})".format(
+                *(100 * end for end in outward(held.interval, 3))
             )
         lines.append(
             f"accuracy on {rows}: {right:.1f} %{spread}; the most frequent label alone: {most:.1f} %"
@@ -353,15 +349,8 @@ def _in_words(model: Any, free: int, held: HeldOutAccuracy | None) -> list[str]:
         return lines
     if held is not None:
         lines.insert(0, _worth(model, held))
-    return [_weights_in_words(model.weights_), *lines]
-
-
-def _weights_in_words(weights: dict[str, float]) -> str:
-    """Which experts carry weight, the heaviest first."""
-    named = [
-        f"{_expert(name)} {100 * share:.0f} %" for share, name in _shares(weights) if share >= LEAST_SHARE
-    ]
-    return "weight: " + ", ".join(named)
+    shares = [(100 * share, _expert(name)) for share, name in _shares(model.weights_) if share >= LEAST_SHARE]
+    return [f"weight: {', '.join(f'{name} {share:.0f} %' for share, name in shares)}", *lines]
 
 
 def _shares(weights: dict[str, float]) -> list[tuple[float, str]]:
@@ -385,14 +374,8 @@ def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: 
             )
         noise.check()
         return
-    given = {
-        "--label-epsilon": noise.label_epsilon is not None,
-        "--noise": noise.noise != "optimal",
-        "--sensitivity": noise.sensitivity is not None,
-    }
-    for name, is_given in given.items():
-        if is_given:
-            raise InvalidInputError(f"{name} goes with --method noise: moments cover rows with their labels")
+    usual = {"label_epsilon": None, "noise": "optimal", "sensitivity": None}
+    shared.refuse(args, usual, "{0} goes with --method noise: moments cover rows with their labels")
     if noise.unit == "entry":
         raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
     if not schema.plain:
@@ -403,18 +386,11 @@ def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: 
     noise.check_person()
     shared.check_label_options(noise.label_epsilon, noise.classes)
     shared.check_range(noise.range)
-    if args.radius is None and noise.range is None and args.encoder == "none":
+    if args.radius is None and noise.range is None:
         raise InvalidInputError(
             "moments need to know how long rows can be, without looking at the data: give --schema FILE, "
             "--range LOW HIGH or --radius R"
         )
-
-
-def _encoded_width(values: AnyArray, encoder: Any) -> int:
-    """Number of features that the noise is added to."""
-    if encoder is None:
-        return int(values.shape[1])
-    return int(encoder.fit(values[:1]).transform(values[:1]).shape[1])
 
 
 def _mechanism(method: str, noise: shared.NoiseOptions, radius: float, width: int, schema: Schema) -> Any:

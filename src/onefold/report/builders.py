@@ -107,9 +107,8 @@ def _weak(epsilon: float) -> str:
     """Say that a unit is not covered, or that its epsilon is too large to mean anything."""
     from onefold.privacy.terms import shown
 
-    return (
-        f"practically not protected (epsilon {shown(epsilon)})" if math.isfinite(epsilon) else "not covered"
-    )
+    weak = f"practically not protected (epsilon {shown(epsilon)})"
+    return weak if math.isfinite(epsilon) else "not covered"
 
 
 def _bound(number: float) -> float | str:
@@ -336,7 +335,6 @@ def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | N
     values = {"most frequent class": found.majority, "linear model": found.linear}
     values |= {"gradient boosting": found.boosting, "this model": found.accuracy}
     known = {name: value for name, value in values.items() if value is not None}
-    kinds = ["federated" if name == "this model" else "reference" for name in known]
     facts: dict[str, Any] = {"rows": found.rows, "accuracy": found.accuracy}
     if interval is not None:
         facts["95 % interval of the accuracy"] = outward(interval)
@@ -346,32 +344,26 @@ def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | N
     facts |= {f"95 % interval of the {each.name}": outward(each.interval) for each in found.measures}
     why = INDEPENDENT if found.bounded else ALIKE
     rows = found.rows if found.bounded else None
+    kinds = [*["reference"] * (len(known) - 1), "federated"]
     return accuracy_section(known, kinds, rows, [f"Measured on {about}.", why], facts)
 
 
 def _per_class(found: Evaluation) -> Section:
+    headers = ["class", "rows", "missed"]
     lost = missed(found.classes, found.confusion, bounded=found.bounded)
-    headers = ["class", "rows", "missed"] + ["share missed at most, 95 % confidence"] * found.bounded
-    rows = [
-        [str(each["class"]), each["rows"], each["missed"]]
-        + ([rounded_up(each["at_most"], 4)] if found.bounded else [])
-        for each in lost
-    ]
-    return Section(
-        "Which class is taken for which",
-        headers=headers,
-        rows=rows,
-        display=ConfusionDisplay(found.classes, found.confusion),
-    )
+    rows = [[str(each["class"]), each["rows"], each["missed"]] for each in lost]
+    if found.bounded:
+        headers += ["share missed at most, 95 % confidence"]
+        rows = [[*row, rounded_up(each["at_most"], 4)] for row, each in zip(rows, lost, strict=True)]
+    display = ConfusionDisplay(found.classes, found.confusion)
+    return Section("Which class is taken for which", headers=headers, rows=rows, display=display)
 
 
 def card_section(card: Mapping[str, str] | None) -> Section:
     """What people say about a model, or that nobody does."""
     if not card:
         return Section("What its makers say", [NO_CARD])
-    known = {name: card.get(name) for name in CARD}
-    more = {name: text for name, text in card.items() if name not in CARD}
-    return Section("What its makers say", [MAKERS], facts={**known, **more})
+    return Section("What its makers say", [MAKERS], facts={**dict.fromkeys(CARD), **card})
 
 
 def learned_section(title: str, facts: Mapping[str, Any]) -> Section:
@@ -629,18 +621,14 @@ def of_distances(
         The report.
     """
     verdict = [attack.verdict(what), f"{NOT_PRIVATE} Do not publish this page."]
-    members, others = distances
-    groups = {"rows that were learned from": members, "other rows": others}
-    level = f"{100 * attack.confidence:.3g} % interval"
+    groups = dict(zip(("rows that were learned from", "other rows"), distances, strict=True))
+    level, said = f"{100 * attack.confidence:.3g} % interval", (NOT_PRIVATE, verdict[0])
     sections = [
         learned_section("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
         Section(f"Members and others: {what}", display=FoldingDisplay.from_distances(groups, label=what)),
-        Section(
-            "What this means, and what it does not",
-            notes=[n for n in notes if n not in (NOT_PRIVATE, verdict[0])],
-        ),
+        Section("What this means, and what it does not", notes=[line for line in notes if line not in said]),
     ]
     if any(map(_is_sum, facts)):
         sections.append(replace(files_section(facts), notes=()))

@@ -160,17 +160,25 @@ class Report:
         Report
             The report.
         """
+        numbers = json_in(path)
         try:
-            with Path(path).open("rb") as file:
-                content = file.read(LARGEST + 1)
-        except OSError as error:
-            raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
-        if len(content) > LARGEST:
-            raise FileFormatError(f"{path}: too large for a report")
-        try:
-            return cls.of(parse_json(content))
+            return cls.of(numbers)
         except OnefoldError as error:
             raise FileFormatError(f"{path}: {error}") from None
+
+
+def json_in(path: str | Path, most: int = LARGEST) -> Any:
+    """What a JSON file of at most so many bytes says."""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(most + 1)
+        if len(content) > most:
+            raise FileFormatError("too large for what it should hold")
+        return parse_json(content)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except OnefoldError as error:
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 def numbers_beside(path: str | Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -111,8 +112,6 @@ class Comparison:
     --------
     >>> entries = [Entry("north alone", "alone", 50, 2, 0.8), Entry("together", "federated", 90, 2, 0.9)]
     >>> comparison = Comparison("Digits", "Two classifiers.", entries, ["0", "1"], [[20, 30]])
-    >>> comparison.owner_names
-    ['north']
     >>> print(comparison.table())
     classifier   samples  classes  accuracy
     -----------  -------  -------  --------
@@ -129,16 +128,6 @@ class Comparison:
     settings: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     promises: dict[str, list[str]] = field(default_factory=dict)
-
-    @property
-    def owners(self) -> list[Entry]:
-        """Entries of single sites."""
-        return [entry for entry in self.entries if entry.kind == "alone"]
-
-    @property
-    def owner_names(self) -> list[str]:
-        """Names of the sites, without the ending " alone" of their entries."""
-        return [owner.name.removesuffix(" alone") for owner in self.owners]
 
     def table(self) -> str:
         """Return the entries as a plain-text table.
@@ -179,14 +168,14 @@ def of_comparison(comparison: Comparison) -> Report:
     entries = comparison.entries
     n_test = comparison.facts.get("test_samples")
     values = {entry.name: entry.accuracy for entry in entries}
-    counts = ClassCountsDisplay(comparison.owner_names, list(comparison.class_names), comparison.counts)
-    headers = ["classifier", "samples", "classes", "accuracy"] + ["95 % interval"] * bool(n_test)
-    rows = [
-        [entry.name, entry.samples, entry.classes, entry.accuracy]
-        + ([_interval(entry.accuracy, n_test)] if n_test else [])
-        for entry in entries
-    ]
-    measured = [INTERVALS.format(rows=n_test)] if n_test else []
+    sites = [entry.name.removesuffix(" alone") for entry in entries if entry.kind == "alone"]
+    counts = ClassCountsDisplay(sites, list(comparison.class_names), comparison.counts)
+    headers = ["classifier", "samples", "classes", "accuracy"]
+    rows: list[list[Any]] = [[entry.name, entry.samples, entry.classes, entry.accuracy] for entry in entries]
+    measured = []
+    if n_test:
+        measured = [INTERVALS.format(rows=n_test)]
+        headers, rows = [*headers, "95 % interval"], [[*row, _interval(row[-1], n_test)] for row in rows]
     sections = [
         accuracy_section(values, [entry.kind for entry in entries], n_test, measured),
         Section("Samples of each class at each site", display=counts),
@@ -210,19 +199,18 @@ def _interval(value: float, rows: int) -> str:
 
 def _gains(comparison: Comparison) -> list[str]:
     """What the sites gain by joining, and what privacy costs."""
-    alone = [entry.accuracy for entry in comparison.owners]
-    together = [entry.accuracy for entry in comparison.entries if entry.kind == "federated"]
+    alone, together, private = (
+        [entry for entry in comparison.entries if entry.kind == kind]
+        for kind in ("alone", "federated", "private")
+    )
     if not alone or not together:
         return []
-    private = [
-        f"{100 * entry.accuracy:.0f} ({entry.name})"
-        for entry in comparison.entries
-        if entry.kind == "private"
-    ]
-    cost = [f"With noise for privacy they predict {', '.join(private)}."] if private else []
+    shares = [100 * entry.accuracy for entry in alone]
+    costs = ", ".join(f"{100 * entry.accuracy:.0f} ({entry.name})" for entry in private)
+    cost = [f"With noise for privacy they predict {costs}."] if costs else []
     joined = (
-        f"Together the sites predict {100 * together[0]:.0f} of 100 rows right in one round; alone they "
-        f"predict {100 * min(alone):.0f} to {100 * max(alone):.0f}."
+        f"Together the sites predict {100 * together[0].accuracy:.0f} of 100 rows right in one round; alone "
+        f"they predict {min(shares):.0f} to {max(shares):.0f}."
     )
     return [joined, *cost]
 
@@ -260,17 +248,11 @@ def of_simulation(title: str, result: Any, settings: Mapping[str, Any], told: Se
     if math.isfinite(result.pooled):
         others.append(("all rows in one place", "pooled", result.pooled))
     entries += [Entry(name, kind, total, len(result.classes), float(value)) for name, kind, value in others]
-    found = Comparison(
-        title,
-        f"{simulated_verdict(result)}.",
-        entries,
-        [str(name) for name in result.classes],
-        counts.tolist(),
-        told,
-        dict(settings),
-        {"test_samples": result.n_test},
+    names, facts = [str(name) for name in result.classes], {"test_samples": result.n_test}
+    lead = f"{simulated_verdict(result)}."
+    page = of_comparison(
+        Comparison(title, lead, entries, names, counts.tolist(), told, dict(settings), facts)
     )
-    page = of_comparison(found)
     return replace(page, verdict=[*page.verdict, NO_NOISE])
 
 
@@ -332,12 +314,10 @@ def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> 
     verdict = [f"{len(members)} of {len(sites)} sites take part.", *_promised(kept, len(members))]
     rows = [
         [
-            str(site.get("name")),
-            str(site.get("status")),
+            *(str(site.get(name)) for name in ("name", "status")),
             "yes" if site.get("online") else "no",
             _moment(site.get("last_seen")),
-            site.get("queries", 0),
-            site.get("rows_answered", 0),
+            *(site.get(name, 0) for name in ("queries", "rows_answered")),
             str(site.get("reason") or ""),
         ]
         for site in sites
@@ -370,19 +350,13 @@ def _promised(kept: Sequence[Mapping[str, Any]], n_members: int) -> list[str]:
     if not n_members:
         return ["Nobody can be asked."]
     if len(kept) < n_members:
-        return [
-            f"{len(kept)} of them answer with a promise of privacy that holds; the others answer without any."
-        ]
-    try:
-        told = [privacy_verdict(Guarantee.from_dict(site["guarantee"])) for site in kept]
-    except OnefoldError:  # of another version of onefold: its text is shown below
-        told = [[]]
-    same = (
-        [f"About the rows of each: {' '.join(told[0])}"]
-        if told[0] and all(lines == told[0] for lines in told)
-        else []
-    )
-    return ["All of them answer with a promise of privacy that holds.", *same]
+        kept_by = f"{len(kept)} of them answer with a promise of privacy that holds"
+        return [f"{kept_by}; the others answer without any."]
+    verdict = ["All of them answer with a promise of privacy that holds."]
+    with suppress(OnefoldError):  # of another version of onefold: its text is shown below
+        told = {" ".join(privacy_verdict(Guarantee.from_dict(site["guarantee"]))) for site in kept}
+        verdict += [f"About the rows of each: {lines}" for lines in told if len(told) == 1]
+    return verdict
 
 
 def _moment(stamp: Any) -> str:
@@ -451,13 +425,18 @@ def site_log_page(exported: Mapping[str, Any]) -> str:
 
 
 def _log_row(entry: Mapping[str, Any]) -> list[str]:
-    facts = entry["facts"]
+    facts, (querier, purpose, rows) = entry["facts"], asked_in(entry)
     key = f" (key {facts['id']})" if facts.get("id") else ""
-    rows = facts.get("rows", facts.get("asked", facts.get("allowed", "")))
-    purpose = facts.get("purpose") or facts.get("stated") or ""
-    querier = f"{facts.get('querier', '')}{key}"
-    known = (entry["number"], _moment(entry["time"]), entry["event"], querier, purpose, rows)
-    return [*map(str, known), _more(entry["event"], facts), str(entry["sum"])]
+    cells = [str(entry["number"]), _moment(entry["time"]), entry["event"], f"{querier}{key}", purpose]
+    return [*cells, "" if rows is None else str(rows), _more(entry["event"], facts), str(entry["sum"])]
+
+
+def asked_in(entry: Mapping[str, Any]) -> tuple[str, str, int | None]:
+    """Who asked, for which purpose and about how many rows, by an entry of the log of a site."""
+    facts = entry["facts"]
+    purpose = str(facts.get("purpose") or facts.get("stated") or "")
+    rows = facts.get("rows", facts.get("asked", facts.get("allowed")))
+    return str(facts.get("querier", "")), purpose, rows
 
 
 def _more(event: str, facts: Mapping[str, Any]) -> str:

@@ -1,13 +1,16 @@
-"""The pages themselves: routes in, JSON or files out; what they do is in the rooms below."""
+"""The pages: routes in, JSON or files out; who may use them; those of a site and of a federation."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import logging
 import secrets
 import signal
+import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +19,15 @@ from typing import TYPE_CHECKING, Any
 from onefold._base.foreign import parse_json
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError, OnefoldError, printable
+from onefold.federated.access.approvals import end_of_day
+from onefold.federated.flower import Federation, Site
+from onefold.federated.flower.admission import exported_log
+from onefold.federated.flower.keeping import state_of
+from onefold.privacy import Ledger
+from onefold.report.evaluation import rounded_down, rounded_up
+from onefold.report.federations import asked_in
 from onefold.report.html import style
-from onefold.serve import people, tables
-from onefold.serve.gate import LARGEST_BODY, TokenGate, check_loopback
+from onefold.serve import tables
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -36,6 +45,24 @@ LARGEST_JSON = 2**20
 SWEEP_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
 LOG = logging.getLogger(__name__)
+MOST_LINES = 200
+DIGITS = 4  # after the point, of epsilon
+HEADER = "x-onefold-token"
+LARGEST_BODY = 64 * 2**20
+PATIENCE_SECONDS = 30.0  # between two pieces of a body
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; "
+    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-store",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+TOO_LARGE = f"a table may have at most {LARGEST_BODY // 2**20} MiB here: onefold synthesize takes larger ones"
+USUAL_PORT = 80
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def create_app(
@@ -115,11 +142,8 @@ def create_app(
         routing.Route("/api/table/{id}/make", _told(pages.make), methods=["POST"]),
         routing.Route("/api/table/{id}/make", _told(pages.made)),
         routing.Route("/api/table/{id}/files/{name}", pages.download),
-        routing.Route("/api/site", _told(pages.site)),
-        routing.Route("/api/site/decide", _told(pages.decide), methods=["POST"]),
-        routing.Route("/api/site/pause", _told(pages.pause), methods=["POST"]),
-        routing.Route("/api/federation", _told(pages.federation)),
-        routing.Route("/api/federation/remove", _told(pages.remove), methods=["POST"]),
+        routing.Route("/api/{page:str}", _told(pages.show)),
+        routing.Route("/api/{page:str}/{step:str}", _told(pages.decide), methods=["POST"]),
     ]
     gate = middleware.Middleware(TokenGate, token=token)
     app: Starlette = starlette.Starlette(routes=routes, middleware=[gate], lifespan=open_until_the_end)
@@ -199,11 +223,11 @@ class _Pages:
     def __init__(self, ledger: Path, site: str | Path | None, federation: str | Path | None) -> None:
         self.tables, self.ledger = tables.OpenTables(), ledger
         self._works: dict[str, asyncio.Future[Any]] = {}
-        self._people: dict[str, Any] = {}
+        self._people: dict[str, SitePage | FederationPage] = {}
         if site is not None:
-            self._people["site"] = people.SitePage(site)
+            self._people["site"] = SitePage(site)
         if federation is not None:
-            self._people["server"] = people.FederationPage(federation)
+            self._people["federation"] = FederationPage(federation)
 
     # --- the page and its parts -----------------------------------------------------------------------------
 
@@ -222,7 +246,7 @@ class _Pages:
         return Response(shared + static_text(name), media_type=STATIC[name])
 
     async def offer(self, _: Request) -> Any:
-        offered = {"site": "site" in self._people, "federation": "server" in self._people}
+        offered = {name: name in self._people for name in ("site", "federation")}
         account = await _aside(tables.account, self.ledger)
         return {**offered, "largest": LARGEST_BODY, "account": account}
 
@@ -305,26 +329,22 @@ class _Pages:
 
     # --- my site, my federation -----------------------------------------------------------------------------
 
-    async def site(self, _: Request) -> Any:
-        return await _aside(self._page("site").told)
+    async def show(self, request: Request) -> Any:
+        return await _aside(self._page(request).told)
 
     async def decide(self, request: Request) -> Any:
-        return await _aside(self._page("site").decide, await _json(request))
+        page, step = self._page(request), request.path_params["step"]
+        if step not in page.STEPS:
+            raise InvalidInputError("there is no such step")
+        return await _aside(getattr(page, step), await _json(request))
 
-    async def pause(self, request: Request) -> Any:
-        return await _aside(self._page("site").pause, bool((await _json(request)).get("paused")))
-
-    async def federation(self, _: Request) -> Any:
-        return await _aside(self._page("server").told)
-
-    async def remove(self, request: Request) -> Any:
-        return await _aside(self._page("server").remove, str((await _json(request)).get("site", "")))
-
-    def _page(self, whose: str) -> Any:
-        if whose not in self._people:
-            what = "site" if whose == "site" else "federation"
-            raise InvalidInputError(f"no {what} is shown: start onefold serve with --{whose} FOLDER")
-        return self._people[whose]
+    def _page(self, request: Request) -> SitePage | FederationPage:
+        name = request.path_params["page"]
+        page = self._people.get(name)
+        if page is None:
+            more = {"site": "--site FOLDER", "federation": "--server FOLDER"}.get(name, "another page")
+            raise InvalidInputError(f"no {name} is shown: start onefold serve with {more}")
+        return page
 
 
 def static_text(name: str) -> str:
@@ -366,3 +386,206 @@ def _told(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
             return JSONResponse({"error": f"the program failed: {type(error).__name__}"}, 500)
 
     return route
+
+
+# --- who may use the pages: the holder of the token, on this machine, from a page of this very server -------
+
+
+def check_loopback(host: str) -> str:
+    """Refuse an address that other machines could reach."""
+    if host not in ("localhost", "127.0.0.1", "::1"):
+        raise InvalidInputError(f"{host}: the pages are for this machine only, use 127.0.0.1")
+    return host
+
+
+class TokenGate:
+    """Middleware that answers nobody but the holder of the token, who shows it in a header of every question.
+
+    A cookie would go to every program that listens on this machine, whatever its port. A page of another
+    origin cannot send the header, a name that was made to point here (DNS rebinding) is refused by the Host
+    header, which must have our port too, and what changes something must come from our own origin. The page
+    itself, its scripts and its style hold no secret and need no token; everything else does.
+    """
+
+    def __init__(self, app: Any, token: str) -> None:
+        self.app = app
+        self.token = token
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Check the request, then hand it on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        from starlette.requests import Request
+        from starlette.responses import JSONResponse
+
+        request = Request(scope)
+        refused: tuple[str, int] | None = None
+        if not _is_here(request.headers.get("host", ""), scope.get("server")):
+            refused = ("this is not the name of this server: open the address that was printed", 421)
+        elif scope["method"] not in ("GET", "HEAD") and not _own_origin(request):
+            refused = ("this request comes from another page", 403)
+        elif _stated_length(request) > LARGEST_BODY:
+            refused = (TOO_LARGE, 413)
+        elif not _is_open(scope["path"]) and not self._has_token(request):
+            refused = ("open the address that onefold serve printed", 403)
+        response: Any = self.app if refused is None else JSONResponse({"error": refused[0]}, refused[1])
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        await response(scope, _bounded(receive), guarded)
+
+    def _has_token(self, request: Any) -> bool:
+        return hmac.compare_digest(request.headers.get(HEADER, "").encode(), self.token.encode())
+
+
+def _own_origin(request: Any) -> bool:
+    origin = request.headers.get("origin")
+    return origin is not None and origin == f"{request['scheme']}://{request.headers.get('host')}"
+
+
+def _stated_length(request: Any) -> int:
+    stated = request.headers.get("content-length") or "0"
+    return int(stated) if stated.isdigit() and len(stated) < 16 else LARGEST_BODY + 1
+
+
+def _is_here(host: str, server: Any) -> bool:
+    """Whether a Host header is a loopback name with the port that we listen on."""
+    if server is None:
+        return False
+    port = server[1]
+    return host in {f"{name}:{port}" for name in LOOPBACK} or (port == USUAL_PORT and host in LOOPBACK)
+
+
+def _is_open(path: str) -> bool:
+    return path == "/" or path.startswith("/static/")
+
+
+def _bounded(receive: Any) -> Any:
+    """A receiver that gives up on a body that is too long, whatever its header says, and on one that stops.
+
+    Afterwards it waits without end, since then a message only tells that the other side has gone.
+    """
+    seen, whole = 0, False
+
+    async def counted() -> Any:
+        nonlocal seen, whole
+        if whole:
+            return await receive()
+        try:
+            message = await asyncio.wait_for(receive(), PATIENCE_SECONDS)
+        except TimeoutError:
+            raise InvalidInputError("the file did not arrive: send it again") from None
+        seen += len(message.get("body", b""))
+        whole = not message.get("more_body", False)
+        if seen > LARGEST_BODY:
+            raise InvalidInputError(TOO_LARGE)
+        return message
+
+    return counted
+
+
+# --- my site and my federation: what a data owner and an operator see, and the few things they may do ------
+
+
+class SitePage:
+    """The page of the data owner of a site."""
+
+    STEPS = ("decide", "pause")
+
+    def __init__(self, folder: str | Path) -> None:
+        self.site = Site(folder)
+
+    def told(self) -> dict[str, Any]:
+        """Who asked what, when and for which purpose; what was decided; what is left."""
+        site = self.site
+        log: dict[str, Any] = {"entries": [], "count": 0}
+        wrong = None
+        try:
+            log = exported_log(site.folder)
+        except OnefoldError as error:
+            wrong = str(error)
+        return {
+            "name": site.settings.name,
+            "approval": site.settings.approval,
+            "state": state_of(site.folder),
+            "paused": site.is_paused,
+            "approvals": [_entry(entry) for entry in site.approvals().entries()],
+            "log": [_line(entry) for entry in log["entries"][-MOST_LINES:][::-1]],
+            "log_entries": log["count"],
+            "log_error": wrong,
+            **self._spent(),
+        }
+
+    def _spent(self) -> dict[str, Any]:
+        """What fits with noise have spent and what is left of the limit; nothing of either without them."""
+        path = self.site.folder.ledger
+        if not path.exists():
+            return {"budget": None, "ledger": []}
+        ledger = Ledger.load(path)
+        counted = ledger.total()
+        spent, limit = counted[0], ledger.limit_epsilon
+        left = None if limit is None else rounded_down(max(limit - spent, 0.0), DIGITS)
+        budget = {"unit": ledger.unit, "spent": rounded_up(spent, DIGITS), "limit": limit, "left": left}
+        return {"budget": budget, "ledger": str(ledger).split("\n")}
+
+    def decide(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Approve or deny what one querier asks for one purpose."""
+        who, purpose = str(plain.get("querier", "")), plain.get("purpose")
+        approvals, mode = self.site.approvals(), self.site.settings.approval
+        stated = None if purpose is None else str(purpose)
+        if plain.get("decision") == "deny":
+            approvals.deny(who, mode, purpose=stated)
+        elif plain.get("decision") == "approve":
+            rows, until = plain.get("rows"), plain.get("until")
+            last = end_of_day(str(until)) if until else None
+            approvals.approve(who, mode, purpose=stated, rows=_whole(rows), until=last)
+        else:
+            raise InvalidInputError("decide to approve or to deny")
+        return self.told()
+
+    def pause(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Answer nobody until this is taken back."""
+        self.site.pause(bool(plain.get("paused")))
+        return self.told()
+
+
+def _whole(rows: Any) -> int | None:
+    if rows in (None, ""):
+        return None
+    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
+        raise InvalidInputError("the number of rows must be a whole number of at least 1")
+    return rows
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    querier = {"id": entry.querier.id, "name": entry.querier.name}
+    return {**entry.to_dict(), **querier, "waits": entry.asked > 0, "left": entry.left}
+
+
+def _line(entry: dict[str, Any]) -> dict[str, Any]:
+    asked = dict(zip(("querier", "purpose", "rows"), asked_in(entry), strict=True))
+    return {"time": entry["time"], "event": entry["event"], **asked}
+
+
+class FederationPage:
+    """The page of the operator of a federation's server."""
+
+    STEPS = ("remove",)
+
+    def __init__(self, folder: str | Path) -> None:
+        self.federation = Federation(folder)
+
+    def told(self) -> dict[str, Any]:
+        """The sites, whether they are there, and what they promise."""
+        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
+        return {"now": now, **self.federation.status().to_dict()}
+
+    def remove(self, plain: dict[str, Any]) -> dict[str, Any]:
+        """Take a site out."""
+        self.federation.remove(str(plain.get("site", "")))
+        return self.told()
