@@ -56,7 +56,7 @@ def add_parser(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Attack a model or a synthetic table, and tell."""
     reports.check_report(args)
-    if args.synthetic is not None or args.schema is not None:
+    if args.synthetic or args.schema:
         _run_on_table(args)
     elif None in (args.model, args.train, args.test):
         raise InvalidInputError("name a MODEL or --synthetic with --train and --test")

@@ -70,9 +70,7 @@ def run(args: argparse.Namespace) -> int:
         "rows": about.n_rows,
         "passed": not findings,
         "further_columns": further,
-        "missing": about.missing,
-        "classes": about.classes,
-        "units": about.units,
+        **{name: getattr(about, name) for name in ("missing", "classes", "units")},
         "findings": [asdict(finding) for finding in findings],
     }
     words = [one_line(finding) for finding in findings]

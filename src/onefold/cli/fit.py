@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, split if asked to, fit, store, tell."""
     _check_options(args)
     out = f"{stem_of(args.data)}.onefold" if args.out is None else args.out
-    check_writable(out, args.data, *([] if args.schema is None else [args.schema]))
+    check_writable(out, args.data, args.schema)
     check_spares_ledger(args.ledger, out)
     reports.check_report(args, out)  # before anything is spent
     schema = _schema(args)
@@ -193,9 +193,9 @@ def _check_options(args: argparse.Namespace) -> None:
         shared.refuse(args, dict.fromkeys(ONLY_PRIVATE), "{0} goes with --epsilon")
     others = ONLY_FOLDING if args.model == "wide" else ONLY_WIDE
     shared.refuse(args, dict.fromkeys(others), f"{{0}} does not go with --model {args.model}")
-    if args.label is None and args.schema is None:
+    if not (args.label or args.schema):
         raise InvalidInputError("name the column of classes with --label COL, or a schema with --schema FILE")
-    if args.raw and (args.schema is not None or args.person is not None or args.encoders):
+    if args.raw and (args.schema or args.person or args.encoders):
         raise InvalidInputError("--raw uses no schema: leave out --schema, --person and --encoder")
     if args.label is not None and args.label in (*args.ignore, args.person):
         raise InvalidInputError("--label names a column that --ignore or --person takes away")
@@ -314,7 +314,7 @@ def _run_private(args: argparse.Namespace, out: str, declared: Schema) -> None:
     with busy(f"reading {args.data}", args.quiet):
         table = rows(args.data, schema, mode="private").X
     method = "moments" if numbers else "tables" if args.method in (None, "auto") else args.method
-    make = _numbers_from_moments if numbers else _from_tables if method == "tables" else _from_moments
+    make = _from_tables if method == "tables" else _from_moments
     started = time.perf_counter()
     with busy("fitting", args.quiet), without_bars(args.quiet):
         model, size, told, words, forecast = make(args, schema, table)
@@ -391,34 +391,25 @@ def _from_tables(args: argparse.Namespace, schema: Schema, table: Any) -> Privat
 
 
 def _from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> PrivateFit:
-    from onefold.fabrication import MomentClassifier
+    """A discriminant, or a regression, of noisy moments."""
+    from onefold.fabrication import MomentClassifier, MomentRegressor
     from onefold.privacy.forecast import forecast_moments
 
-    delta = _delta(args, schema)
-    model = MomentClassifier(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
+    # The delta that was asked for, or one that suits the declared number of rows.
+    delta = min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1))) if args.delta is None else args.delta
+    kind = MomentRegressor if schema.predicts_number else MomentClassifier
+    model = kind(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
     size = round(max(float(np.sum(model.moments_.counts_)), 0.0))
-    found = forecast_moments(max(size, 1), schema.width, model.classes_.size, args.epsilon, delta)
-    gain = f"noise leaves about {100 * found.left:.0f} % of what such a model gains over guessing"
-    forecast = f"a forecast from the noisy number of rows: {gain}"
-    return model, size, {"classes": int(model.classes_.size)}, (), [forecast]
-
-
-def _numbers_from_moments(args: argparse.Namespace, schema: Schema, table: Any) -> PrivateFit:
-    from onefold.fabrication import MomentRegressor
-
-    delta = _delta(args, schema)
-    model = MomentRegressor(args.epsilon, delta, schema=schema, ledger=args.ledger).fit(table)
-    size = round(max(float(model.moments_.counts_[0]), 0.0))
-    error, noise = math.sqrt(model.held_out_error_), model.error_noise_
-    low, high = (math.sqrt(max(model.held_out_error_ + step, 0.0)) for step in (-noise, noise))
+    if isinstance(model, MomentClassifier):
+        found = forecast_moments(max(size, 1), schema.width, model.classes_.size, args.epsilon, delta)
+        gain = f"noise leaves about {100 * found.left:.0f} % of what such a model gains over guessing"
+        forecast = f"a forecast from the noisy number of rows: {gain}"
+        return model, size, {"classes": int(model.classes_.size)}, (), [forecast]
+    steps = (0.0, -model.error_noise_, model.error_noise_)
+    error, low, high = (math.sqrt(max(model.held_out_error_ + step, 0.0)) for step in steps)
     words = (
         f"estimated error {error:.4g} (root mean square), from the noisy sums: one standard deviation of the "
         f"noise in it is {low:.4g} to {high:.4g}"
     )
     estimated = {"rmse": error, "one_deviation_less": low, "one_deviation_more": high}
     return model, size, {"task": "regression", "estimated": estimated}, [words], ()
-
-
-def _delta(args: argparse.Namespace, schema: Schema) -> float:
-    """The delta that was asked for, or one that suits the declared number of rows."""
-    return min(1e-5, 1.0 / (10.0 * (schema.rows_about or 1))) if args.delta is None else float(args.delta)

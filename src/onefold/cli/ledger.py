@@ -118,15 +118,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 
 def _plain(file: str, ledger: Any) -> dict[str, Any]:
-    epsilon, delta = ledger.total()
-    return {
-        "ledger": file,
-        "unit": ledger.unit,
-        "neighbours": ledger.neighbours,
-        "limit_epsilon": ledger.limit_epsilon,
-        "limit_delta": ledger.limit_delta,
-        "how": ledger.how,
-        "epsilon": epsilon,
-        "delta": delta,
-        "events": [asdict(event) for event in ledger.events],
-    }
+    names = ("unit", "neighbours", "limit_epsilon", "limit_delta", "how")
+    told = {"ledger": file} | {name: getattr(ledger, name) for name in names}
+    told |= dict(zip(("epsilon", "delta"), ledger.total(), strict=True))
+    return told | {"events": [asdict(event) for event in ledger.events]}

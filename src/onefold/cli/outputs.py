@@ -22,12 +22,12 @@ STANDARD_OUTPUT = "-"
 GUARANTEE, QUALITY = ".guarantee.json", ".quality.json"
 
 
-def check_writable(path: str, *inputs: str) -> None:
+def check_writable(path: str, *inputs: str | None) -> None:
     """Refuse an output nobody could write, or that would replace an input, before the work starts."""
     if path == STANDARD_OUTPUT:
         return
     target = Path(path)
-    files = [file for name in inputs for file in files_of(name)]
+    files = [file for name in inputs if name is not None for file in files_of(name)]
     if any(target.exists() and Path(name).exists() and target.samefile(name) for name in files):
         raise InvalidInputError(f"{path}: is an input of this command, name another file for the result")
     if not target.parent.is_dir():
@@ -65,14 +65,14 @@ def read_guarantee(path: str) -> Guarantee:
     return read_saved(path, "there is no guarantee", lambda text: Guarantee.from_dict(parse_json(text)))
 
 
-def check_table_format(path: str, *inputs: str) -> None:
+def check_table_format(path: str, *inputs: str | None) -> None:
     """Refuse an output table whose format is unknown, needs a missing package, or that is an input."""
     check_writable(path, *inputs)
     if path != STANDARD_OUTPUT:
         check_format(path)
 
 
-def check_private_table(path: str, *inputs: str) -> None:
+def check_private_table(path: str, *inputs: str | None) -> None:
     """Refuse an output table that cannot be written, or has no file beside it for its guarantee."""
     check_table_format(path, *inputs)
     if path == STANDARD_OUTPUT:

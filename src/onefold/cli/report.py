@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
     reports.check_report(args)
     if args.label is not None and args.data is None:
         raise InvalidInputError("--label names a column of --data: give both")
-    if args.schema is not None and not Path(f"{thing}{QUALITY}").is_file():
+    if args.schema and not Path(f"{thing}{QUALITY}").is_file():
         raise InvalidInputError("--schema is for a table that onefold synthesize wrote, with its quality")
     page = _build(args, thing)
     told = reports.written(args.report, page)
@@ -120,7 +120,7 @@ def _of_table(args: argparse.Namespace, table: Path) -> Report:
     quality = Path(f"{table}{QUALITY}")
     if quality.is_file():
         result["report"] = _described(quality)
-        if args.schema is not None and promise.holds:
+        if args.schema and promise.holds:
             result["report"] |= _forecast(args.schema, promise, result["report"])
     return reports.table_report(args, f"Private table {table.name}", result)
 

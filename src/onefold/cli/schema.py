@@ -108,11 +108,8 @@ def run_infer(args: argparse.Namespace) -> None:
         task = args.task or "auto"
         schema = Schema.infer(file.blocks(file.names), args.label, source=source, name=stem, task=task)
     schema.save(out)
-    warning = (
-        PRIVATE
-        if args.from_private
-        else PUBLIC.format(data=args.data, confirm=shlex.join(["onefold", "schema", "confirm", out]))
-    )
+    confirm = shlex.join(["onefold", "schema", "confirm", out])
+    warning = PRIVATE if args.from_private else PUBLIC.format(data=args.data, confirm=confirm)
     result = {"schema": out, **_summary(schema), "warning": warning}
     words = [*_table(schema), f"{len(schema.fields)} columns proposed, written to {out}. {warning}"]
     show(result, words, as_json=args.json, quiet=args.quiet)
@@ -167,20 +164,15 @@ def _stored(path: str) -> Schema:
 
 def _summary(schema: Schema) -> dict[str, Any]:
     """What follows from a schema, for machines."""
+    confirmed = {known.name: known.confirmed._asdict() for known in schema.fields if known.confirmed}
     return {
-        "name": schema.name,
-        "source": schema.source,
-        "digest": schema.digest,
+        **{name: getattr(schema, name) for name in ("name", "source", "digest")},
         "columns": len(schema.fields),
         "features": len(schema.features),
         "encoded_columns": schema.width,
-        "row_norm": schema.row_norm,
-        "row_change": schema.row_change,
-        "entry_change": schema.entry_change,
+        **{name: getattr(schema, name) for name in ("row_norm", "row_change", "entry_change")},
         "review": {known.name: known.review for known in schema.to_review},
-        "confirmed": {
-            known.name: known.confirmed._asdict() for known in schema.fields if known.confirmed is not None
-        },
+        "confirmed": confirmed,
     }
 
 

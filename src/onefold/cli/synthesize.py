@@ -116,10 +116,9 @@ def _check(args: argparse.Namespace) -> None:
         raise InvalidInputError(
             "--evaluate and --evaluate-epsilon go together; rows that are public: --evaluate-public"
         )
-    looks = [path for path in (args.evaluate, args.evaluate_public) if path is not None]
-    if len(looks) > 1:
+    if args.evaluate and args.evaluate_public:
         raise InvalidInputError("--evaluate and --evaluate-public contradict each other: leave out one")
-    inputs = [path for path in (args.data, args.schema, *looks) if path is not None]
+    inputs = (args.data, args.schema, args.evaluate, args.evaluate_public)
     check_private_table(args.out, *inputs)
     check_writable(f"{args.out}{QUALITY}", *inputs)
     check_spares_ledger(args.ledger, args.out, f"{args.out}{QUALITY}")

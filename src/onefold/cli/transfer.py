@@ -273,7 +273,7 @@ def _worth(model: Any, held: HeldOutAccuracy | None) -> str:
 
 def _schema_of_target(args: argparse.Namespace, known: Schema) -> Schema:
     """The schema of the target: the one given or the source's own, with the label column that is named."""
-    schema = known if args.schema is None else Schema.load(args.schema)
+    schema = Schema.load(args.schema) if args.schema else known
     if schema.plain:
         if args.label is None:
             raise InvalidInputError("name the column of classes with --label COL")
