@@ -165,11 +165,12 @@ def add_sites(parser: Any) -> None:
     option(parser, "--sites N", "number of sites", whole, 5)
 
 
-def add_output_options(parser: Any, *, quiet: bool = True) -> None:
-    """What a command prints."""
+def ends(parser: Any, run: Callable[[Any], int | None], *, quiet: bool = True, **more: Any) -> None:
+    """What a command prints, and what it runs."""
     flag(parser, "--json", "print the result as JSON")
     if quiet:
         flag(parser, "--quiet", "print nothing but warnings and errors")
+    parser.set_defaults(run=run, **more)
 
 
 # --- noise on rows and labels -----------------------------------------------------------------------------

@@ -49,8 +49,7 @@ def add_parser(commands: Any) -> None:
     option(parser, "--test B", "table of rows the model, or whoever made the table, has not seen")
     option(parser, "--label COL", "column with the classes; adds attacks that know the class of each row")
     reports.add_report(parser, card=False)
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -40,8 +40,7 @@ def add_parser(commands: Any) -> None:
     shared.add_encoders(parser, "encoder of a column of --schema")
     agreed = "digest of the schema that the federation agreed on; another schema is refused"
     option(parser, "--digest D", agreed)
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -50,8 +50,7 @@ def add_parser(commands: Any) -> None:
     option(parser, "--dataset", "dataset to use", default="digits", choices=tuple(RANGES))
     option(parser, "--n-jobs N", "number of threads (default: all processors)", shared.jobs)
     reports.add_report(parser, card=False)
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run, quiet=False)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -108,34 +107,34 @@ def compare(plan: Plan) -> Comparison:
         y_test=data.y_test,
     )
     owned = [(data.X_train[mine], data.y_train[mine]) for mine in rows]
-    noisy, left = _noisy_federation(plan, owned, prototype)
-    moments = _moment_federation(plan, owned, result.classes)
+    (noisy, noisy_promise), left = _noisy_federation(plan, owned, prototype)
+    moments, moments_promise = _moment_federation(plan, owned, result.classes)
     samples, present = result.class_counts.sum(axis=1), result.class_counts > 0
     amounts = {"entry": plan.epsilon, "record": plan.record_epsilon}
     names = [f"private, epsilon {epsilon:g} per {unit}" for unit, epsilon in amounts.items()]
-    every = (int(samples.sum()), int(result.classes.size))
+    total, n_classes = int(samples.sum()), int(result.classes.size)
     gone = left["site"] - 1
     others = np.delete(present, gone, axis=0).any(axis=0)
     return Comparison(
         title=f"{plan.n_sites} sites, one classifier, one round",
-        lead=f"{data.name}: {every[0]} samples of {every[1]} classes spread unequally over "
+        lead=f"{data.name}: {total} samples of {n_classes} classes spread unequally over "
         f"{plan.n_sites} sites, {result.n_test} for testing. A simulation in one process.",
         entries=[
             *(
                 Entry(f"site {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
                 for i, accuracy in enumerate(result.alone)
             ),
-            Entry("all data pooled", "pooled", *every, result.pooled),
-            Entry("federated, one round", "federated", *every, result.federated),
-            Entry(names[0], "private", *every, noisy[0]),
+            Entry("all data pooled", "pooled", total, n_classes, result.pooled),
+            Entry("federated, one round", "federated", total, n_classes, result.federated),
+            Entry(names[0], "private", total, n_classes, noisy),
             Entry(
                 f"the same after site {gone + 1} left",
                 "private",
-                every[0] - int(samples[gone]),
+                total - int(samples[gone]),
                 int(others.sum()),
                 left["accuracy"],
             ),
-            Entry(names[1], "private", *every, moments[0]),
+            Entry(names[1], "private", total, n_classes, moments),
         ],
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
@@ -146,16 +145,16 @@ def compare(plan: Plan) -> Comparison:
             "alone": list(result.alone),
             "test_samples": result.n_test,
             "rounds": 1,
-            "scalars_per_query": plan.n_sites * every[1],
-            "scalars_in_all": plan.n_sites * every[1] * result.n_test,
+            "scalars_per_query": plan.n_sites * n_classes,
+            "scalars_in_all": plan.n_sites * n_classes * result.n_test,
             "federated_guarantee": None,
-            "private_entry": {"accuracy": noisy[0], "guarantee": noisy[1].to_dict()},
-            "private_record": {"accuracy": moments[0], "guarantee": moments[1].to_dict()},
+            "private_entry": {"accuracy": noisy, "guarantee": noisy_promise.to_dict()},
+            "private_record": {"accuracy": moments, "guarantee": moments_promise.to_dict()},
             "left": left,
         },
         promises={
             name: "\n".join(shared.promise_in_words(promise)).split("\n")
-            for name, (_, promise) in zip(names, (noisy, moments), strict=True)
+            for name, promise in zip(names, (noisy_promise, moments_promise), strict=True)
         },
     )
 

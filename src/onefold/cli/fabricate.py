@@ -38,7 +38,6 @@ def add_parser(commands: Any) -> None:
     option(parser, "--out SYNTH", "table to write: .csv, .npz or .parquet", required=True)
     shared.add_ignore(parser)
     shared.add_schema(parser, "instead of --label, --classes, --range and --person")
-    shared.add_output_options(parser)
     reports.add_report(parser)
     group = parser.add_argument_group("privacy")
     shared.add_noise_options(group, required=True)
@@ -46,7 +45,7 @@ def add_parser(commands: Any) -> None:
     shared.add_ledger(group)
     steps = "smoothing steps: by the noisy rows, by the raw ones (voids the guarantee), or N"
     option(group, "--stopping honest|documented|N", steps, default="honest")
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -81,7 +81,6 @@ def add_parser(commands: Any) -> None:
     flag(parser, "--raw", "use numbers of one unit, such as pixels, without a schema")
     held_out = "share of the rows to test on, to which the model is not fitted (default: none)"
     option(parser, "--test-size F", held_out, shared.fraction)
-    shared.add_output_options(parser)
     reports.add_report(parser)
     group = parser.add_argument_group("model")
     shared.add_model_options(group)
@@ -107,7 +106,7 @@ def add_parser(commands: Any) -> None:
     unit = "what epsilon protects, a record or a person (default: person where the schema has one)"
     option(group, "--unit", unit, choices=("record", "person"))
     shared.add_ledger(group)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

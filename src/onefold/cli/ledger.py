@@ -28,7 +28,7 @@ def add_parser(commands: Any) -> None:
         "Print what has been spent, release by release, and the limit.",
         FILE="ledger to read",
     )
-    shared.add_output_options(shown, quiet=False)
+    shared.ends(shown, run_show, quiet=False)
     _add(
         parts,
         "backup",
@@ -67,8 +67,7 @@ def _add_new(parts: Any) -> None:
     shared.add_neighbours(parser, "replace")
     how = "how releases add up; basic allows to choose budgets in view of earlier releases"
     option(parser, "--how", how, default="tightest", choices=("tightest", "basic"))
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run_new)
+    shared.ends(parser, run_new)
 
 
 def _add(parts: Any, name: str, run: Any, about: str, description: str, **files: str) -> Parser:

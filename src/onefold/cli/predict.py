@@ -69,9 +69,8 @@ def add_parser(commands: Any) -> None:
     option(parser, "--explain N", about, shared.whole)
     others = "rows that --explain compares with; cells are called high or low among them (default: DATA)"
     option(parser, "--against FILE", others)
-    shared.add_output_options(parser)
     reports.add_report(parser)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -50,11 +50,10 @@ def add_parser(commands: Any) -> None:
     option(parser, "--schema FILE", "schema of the table, which declares every column", required=True)
     out = "table to write: .csv, .npz or .parquet; with --sweep the figure to write"
     option(parser, "--out OUT", out, required=True)
-    shared.add_output_options(parser)
     reports.add_report(parser)
     _add_noise_options(parser.add_argument_group("noise"))
     _add_curve_options(parser.add_argument_group("curve"))
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def _add_noise_options(group: Any) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from onefold._base.foreign import NOT_READABLE
 from onefold._base.records import LENGTH, kind_of
+from onefold.cli import arguments as shared
 from onefold.cli import reports
-from onefold.cli.arguments import add_output_options, option
+from onefold.cli.arguments import option
 from onefold.cli.console import show
 from onefold.cli.outputs import GUARANTEE, QUALITY
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
@@ -46,8 +47,7 @@ def add_parser(commands: Any) -> None:
     schema = "schema of a synthetic table, to show what another epsilon would give"
     option(parser, "--schema FILE", schema)
     reports.add_card(parser)
-    add_output_options(parser)
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -57,8 +57,7 @@ def _add_infer(parts: Any) -> None:
     shared.add_task(parser, "what the label is (default: a number if it has fractions or over 20 values)")
     option(parser, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
     flag(parser, "--from-private", "the rows are private: whatever promises privacy refuses the schema")
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run_infer)
+    shared.ends(parser, run_infer)
 
 
 def _add_confirm(parts: Any) -> None:
@@ -75,8 +74,7 @@ def _add_confirm(parts: Any) -> None:
     option(parser, "--ground TEXT", "from where it is known: a code book, a law, a public sample")
     option(parser, "--public-source TEXT", "public source of the sample, which confirms all columns")
     option(parser, "--by NAME", "who answers for it (default: the name of this account)")
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run_confirm)
+    shared.ends(parser, run_confirm)
 
 
 def _add_show(parts: Any) -> None:
@@ -87,8 +85,7 @@ def _add_show(parts: Any) -> None:
         "a record can change an encoded row, and what is still marked for review.",
     )
     parser.add_argument("file", metavar="SCHEMA", help="schema to read, a JSON file, or a model that has one")
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run_show)
+    shared.ends(parser, run_show, quiet=False)
 
 
 def run_infer(args: argparse.Namespace) -> None:

@@ -60,11 +60,10 @@ def add_parser(commands: Any) -> None:
     option(parser, "--structure", structure, default="auto", choices=choices)
     mock = "mock data: without DATA from the schema alone; with DATA and a tiny --epsilon a little closer"
     flag(parser, "--mock", mock)
-    shared.add_output_options(parser)
     reports.add_report(parser)
     _add_privacy_options(parser.add_argument_group("privacy"))
     _add_evaluation_options(parser.add_argument_group("evaluation"))
-    parser.set_defaults(run=run)
+    shared.ends(parser, run)
 
 
 def _add_privacy_options(group: Any) -> None:

@@ -77,8 +77,7 @@ def _add_source(parts: Any) -> None:
     shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
     shared.add_person_options(privacy)
     shared.add_ledger(privacy)
-    shared.add_output_options(parser)
-    parser.set_defaults(run=run_source)
+    shared.ends(parser, run_source)
 
 
 def _add_fit(parts: Any) -> None:
@@ -104,9 +103,8 @@ def _add_fit(parts: Any) -> None:
     flag(parser, "--allow-missing", "accept classes of the source that no labelled row of the target has")
     seed = "seed of the split into rows to fit and rows to hold out"
     option(parser, "--seed N", seed, shared.seed, 0)
-    shared.add_output_options(parser)
     reports.add_report(parser)
-    parser.set_defaults(run=run_fit)
+    shared.ends(parser, run_fit)
 
 
 def run_source(args: argparse.Namespace) -> None:

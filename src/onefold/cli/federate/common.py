@@ -61,8 +61,7 @@ def site_of(args: argparse.Namespace) -> Site:
 
 def ends(parser: Any, run: Callable[[argparse.Namespace], int], **more: Any) -> None:
     """The result for machines, and what a command runs."""
-    shared.add_output_options(parser, quiet=False)
-    parser.set_defaults(run=run, **more)
+    shared.ends(parser, run, quiet=False, **more)
 
 
 def refuse(args: argparse.Namespace, names: Iterable[str], why: str, usual: Any = None) -> None:

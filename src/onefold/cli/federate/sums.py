@@ -268,12 +268,11 @@ def _add_run(steps: Any) -> None:
     option(parser, "--out FILE", "model to write, or table: .csv, .npz or .parquet", required=True)
     option(parser, "--rows N", "rows of a synthetic table (default: the noisy number of rows)", shared.whole)
     flag(parser, "--anyway", "use the second of two rounds although a site dropped out between them")
-    shared.add_output_options(parser)
     option(parser, "--without SITE", "sites to leave out; fixed once a holder signs", default=[], nargs="+")
     common.add_querier(parser)
     option(parser, "--wait S", "seconds to go on asking sites that are not ready", shared.not_negative, 0.0)
     option(parser, "--timeout S", "seconds that a site has for one step", shared.positive, 300.0)
-    parser.set_defaults(run=run_round)
+    shared.ends(parser, run_round)
 
 
 def _digest(text: str) -> str:
