@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from onefold.privacy.terms import shown
 from onefold.report.curves import FoldingDisplay, MembershipDisplay
 from onefold.report.displays import AccuracyDisplay, ConfusionDisplay, Display, ObservedDisplay
 from onefold.report.document import Report, Section
@@ -95,26 +96,21 @@ def privacy_verdict(guarantee: Guarantee) -> list[str]:
         more = f"A person with several records is {_weak(person)} as a person."
         weak = [WEAK] if record > FIRM else []
         return [guarantee.odds("entry")] * asked + [guarantee.odds("record"), *weak, more, *labels]
-    if math.isfinite(guarantee.entry[0]):
-        more = f"A whole record is {_weak(record)}, and neither is a person."
-        return [guarantee.odds("entry"), more, *labels]
-    if math.isfinite(record):
-        return [f"A whole record is {_weak(record)}, and neither is a person.", *labels]
+    entry = [guarantee.odds("entry")] if math.isfinite(guarantee.entry[0]) else []
+    if entry or math.isfinite(record):
+        return [*entry, f"A whole record is {_weak(record)}, and neither is a person.", *labels]
     return ["No privacy is promised: no noise bounds what can be learned about a record."]
 
 
 def _weak(epsilon: float) -> str:
     """Say that a unit is not covered, or that its epsilon is too large to mean anything."""
-    from onefold.privacy.terms import shown
-
-    weak = f"practically not protected (epsilon {shown(epsilon)})"
-    return weak if math.isfinite(epsilon) else "not covered"
+    if not math.isfinite(epsilon):
+        return "not covered"
+    return f"practically not protected (epsilon {shown(epsilon)})"
 
 
 def _bound(number: float) -> float | str:
     """A number of a promise with the digits that pages show, rounded up."""
-    from onefold.privacy.terms import shown
-
     if not math.isfinite(number):
         return "no bound"
     return rounded_up(number, 4) if 1e-3 <= number < 1e5 else float(shown(number))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, ValidationError, model_serializer
 
@@ -18,6 +18,7 @@ from onefold._base.records import CONFIG, _adapter, first_fault
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldError
 from onefold.report.displays import Display, display_of
 
+FORMAT = "onefold report 1"
 LARGEST = 64 * 2**20
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 
@@ -114,7 +115,7 @@ class Report:
 
     __pydantic_config__ = CONFIG
 
-    format: Literal["onefold report 1"] = field(default="onefold report 1", kw_only=True)
+    format: str = field(default=FORMAT, kw_only=True)
     kind: str
     title: str
     verdict: Sequence[str]
@@ -141,6 +142,8 @@ class Report:
         Report
             The report.
         """
+        if isinstance(numbers, Mapping) and numbers.get("format", FORMAT) != FORMAT:
+            raise FileFormatError("this report is of another version of onefold")
         try:
             return _adapter(Report).validate_json(json.dumps(numbers))
         except ValidationError as error:

@@ -180,14 +180,10 @@ def of_comparison(comparison: Comparison) -> Report:
         accuracy_section(values, [entry.kind for entry in entries], n_test, measured),
         Section("Samples of each class at each site", display=counts),
         Section("The numbers", headers=headers, rows=rows),
+        *([Section("How to read this", notes=comparison.notes)] if comparison.notes else []),
+        *(Section(f"What is promised: {name}", notes=told) for name, told in comparison.promises.items()),
+        *([Section("Settings", facts=comparison.settings)] if comparison.settings else []),
     ]
-    if comparison.notes:
-        sections.append(Section("How to read this", notes=comparison.notes))
-    sections += [
-        Section(f"What is promised: {name}", notes=lines) for name, lines in comparison.promises.items()
-    ]
-    if comparison.settings:
-        sections.append(Section("Settings", facts=comparison.settings))
     lead = [comparison.lead] if comparison.lead else []
     return Report("comparison", comparison.title, [*_gains(comparison), *lead], sections)
 
@@ -259,20 +255,21 @@ def of_simulation(title: str, result: Any, settings: Mapping[str, Any], told: Se
 def _of_errors(
     title: str, result: RegressionSimulation, settings: Mapping[str, Any], told: Sequence[str]
 ) -> Report:
-    rows = [["always the mean", result.rmse_mean, None]]
     alone = zip(result.rmse_alone, result.r2_alone.tolist(), strict=True)
-    rows += [[f"site {place} alone", *pair] for place, pair in enumerate(alone, 1)]
-    rows += [["together, one round", result.rmse, result.r2]]
-    rows += [["all rows in one place, without noise", result.rmse_pooled, result.r2_pooled]]
+    rows = [
+        ["always the mean", result.rmse_mean, None],
+        *([f"site {place} alone", *pair] for place, pair in enumerate(alone, 1)),
+        ["together, one round", result.rmse, result.r2],
+        ["all rows in one place, without noise", result.rmse_pooled, result.r2_pooled],
+    ]
     lead = (
         f"Together the sites are off by {result.rmse:.4g} (root mean square) in one round; alone by "
         f"{min(result.rmse_alone):.4g} to {max(result.rmse_alone):.4g}, and always predicting the mean by "
         f"{result.rmse_mean:.4g}. {simulated_verdict(result)}."
     )
-    verdict, promise = [lead, NO_NOISE], list[Section]()
-    if result.guarantee.holds:
-        verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)]
-        promise = privacy_sections(result.guarantee)
+    kept = result.guarantee.holds
+    verdict = [lead, SIMULATED, *privacy_verdict(result.guarantee)] if kept else [lead, NO_NOISE]
+    promise = privacy_sections(result.guarantee) if kept else []
     sections = [
         Section("The numbers", headers=["model", "root mean square error", "R2"], rows=rows),
         Section("In words", notes=[line for line in told if line.strip()]),
