@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -47,12 +48,17 @@ def in_pieces(args: argparse.Namespace, name: str, one_piece: Callable[[int, int
     for seed in range(repetitions // piece):
         plain = journal.run(
             f"{name} quick={args.quick} piece={piece} seed={seed}",
-            lambda seed=seed: one_piece(piece, seed).to_dict(),
+            lambda seed=seed: fields_of(one_piece(piece, seed)),
         )
         part = from_plain(plain)
         whole = part if whole is None else whole.joined(part)
     assert whole is not None
     return whole
+
+
+def fields_of(curve: Curve) -> dict[str, Any]:
+    """The fields of a curve as JSON has them."""
+    return {**asdict(curve), "scores": {name: values.tolist() for name, values in curve.scores.items()}}
 
 
 def from_plain(plain: dict[str, Any]) -> Curve:
@@ -86,4 +92,4 @@ def outcome(title: str, curve: Curve) -> Outcome:
     repetitions = curve.scores[OPTIMAL].shape[1]
     heading = f"{title}; {repetitions} repetitions"
     heading += " (* records that differ by at most 1 per entry, delta 1e-5; labels not covered)"
-    return Outcome(values, [Table(heading, HEADERS, rows)], curve.to_dict())
+    return Outcome(values, [Table(heading, HEADERS, rows)], fields_of(curve))

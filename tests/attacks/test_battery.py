@@ -6,7 +6,7 @@ of 0.0002; the other looks wait for six standard errors.
 """
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -150,7 +150,7 @@ def test_findings_are_plain_values_and_one_line_each() -> None:
         "schema",
     ]
     for finding in found:
-        assert AttackFinding(**json.loads(json.dumps(finding.to_dict()))) == finding
+        assert AttackFinding(**json.loads(json.dumps(asdict(finding)))) == finding
         assert "\n" not in str(finding)
         assert "Laplace" in str(finding)
 

@@ -1,6 +1,7 @@
 """lam, the error of an adversary and (epsilon, delta) convert into one another."""
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def test_choose_respects_the_units_of_columns() -> None:
     assert strength.standard_errors == pytest.approx((0.5, 500.0))
     assert strength.lam == pytest.approx(16.0)
     assert strength.unit == "record"
-    assert json.loads(json.dumps(strength.to_dict()))["bound"] == pytest.approx(strength.bound)
+    assert json.loads(json.dumps(asdict(strength)))["bound"] == pytest.approx(strength.bound)
     assert strength.documented_epsilon == FisherGaussian(
         strength.lam, Pi, sensitivity=1.0
     ).documented_epsilon(2)

@@ -1,6 +1,5 @@
 """Curves of utility: any learner, noises matched as they say, repetitions that can be joined."""
 
-import json
 import math
 
 import numpy as np
@@ -92,14 +91,13 @@ def test_noises_have_equal_bound_or_equal_variance() -> None:
     assert variances["Laplace, equal variance"] == pytest.approx([1, 1], rel=0.04)
 
 
-def test_curve_has_strengths_and_plain_json() -> None:
+def test_curve_has_strengths_and_scores() -> None:
     X, y = clouds(20)
     curve = sweep(X, y, [1.0, 10.0], repetitions=2, sensitivity=0.5, delta=1e-6, random_state=0)
     assert curve.lams.tolist() == [1.0, 10.0]
     noise = FisherGaussian(1.0, sensitivity=0.5, delta=1e-6)
     assert (curve.strengths[0].epsilon, 1e-6) == noise.guarantee(3).record
-    plain = json.loads(json.dumps(curve.to_dict()))
-    assert plain["scores"]["optimal"] == curve.scores["optimal"].tolist()
+    assert curve.scores["optimal"].shape == (2, 2)
 
 
 def test_curves_can_be_joined_and_noises_compared() -> None:

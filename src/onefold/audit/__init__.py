@@ -13,13 +13,15 @@ from onefold.audit.epsilon import EpsilonAudit, audit_epsilon, audit_epsilon_one
 from onefold.audit.intervals import clopper_pearson
 from onefold.audit.membership import (
     AttackResult,
+    LikelihoodRatioAttack,
     MembershipAudit,
     OperatingPoint,
     audit_membership,
     distance_attack,
+    likelihood_ratio_attack,
     membership_inference_score,
+    own_class_score,
 )
-from onefold.audit.shadow import LikelihoodRatioAttack, likelihood_ratio_attack, own_class_score
 
 __all__ = [
     "AttackFinding",

@@ -16,11 +16,11 @@ then makes the releases as a user would (no seed, no generator: the entropy of t
 
 import hashlib
 import math
+import multiprocessing
 import os
-import select
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -150,16 +150,6 @@ class AttackFinding:
     bound: float | None
     passed: bool
     words: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            The fields by name.
-        """
-        return asdict(self)
 
     def __str__(self) -> str:
         bound = "" if self.bound is None else f"at least {self.bound:.3f}"
@@ -415,27 +405,22 @@ def _forks_differ(target: AttackTarget) -> bool:
 
 
 def _in_a_fork(work: Callable[[], bytes]) -> bytes:
-    read, write = os.pipe()
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sender.send_bytes(work()))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the child only draws
-        child = os.fork()
-    if child == 0:
-        try:
-            os.write(write, work())
-        finally:
-            os._exit(0)
-    os.close(write)
+        child.start()
+    sender.close()
     try:
-        ready = select.select([read], [], [], CHILD_SECONDS)[0]
-        result = os.read(read, 64) if ready else b""
+        if receiver.poll(CHILD_SECONDS):
+            return receiver.recv_bytes()
+    except EOFError:  # it ended without a word
+        pass
     finally:
-        os.close(read)
-        if not ready:
-            os.kill(child, 9)
-        os.waitpid(child, 0)
-    if not result:
-        raise OnefoldError("a forked process could not make a release")
-    return result
+        child.kill()
+        child.join()
+    raise OnefoldError("a forked process could not make a release")
 
 
 # --- low bits ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ of one run count like as many trials.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,16 +104,6 @@ class EpsilonAudit:
         if not epsilon >= 0:
             raise InvalidInputError("epsilon must be a number of at least 0")
         return self.epsilon_lower > epsilon
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values for JSON.
-
-        Returns
-        -------
-        dict
-            The fields by name, and "text", the result in words.
-        """
-        return {**asdict(self), "text": str(self)}
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in self.counts.items())
@@ -206,10 +196,11 @@ def audit_epsilon(
     first, second = dataset("x", x), dataset("x_prime", x_prime)
     used_unit = unit_of(mechanism, unit)
     check_neighbours(mechanism, first, second, used_unit)
-    as_users_do = random_state is None and has_release(mechanism)
-    trials = Trials(release_of(mechanism), n_trials, statistic, n_jobs, generator(random_state), as_users_do)
-    draw = trials.stacked if stacked else trials.one_by_one
-    outputs = [draw(data) for data in (first, second)]
+    rng, release = generator(random_state), release_of(mechanism, as_users_do=random_state is None)
+    if stacked:
+        outputs = [_stacked(release, data, n_trials, statistic, rng) for data in (first, second)]
+    else:
+        outputs = [_one_by_one(release, data, n_trials, statistic, rng, n_jobs) for data in (first, second)]
     if outputs[0].shape[1] != outputs[1].shape[1]:
         raise InvalidInputError("releases must all have the same shape")
     half = n_trials // 2
@@ -443,8 +434,7 @@ def audit_epsilon_one_run(
     coins_rng, mechanism_rng = generator(random_state).spawn(2)
     coins = coins_rng.integers(2, size=m).astype(bool)
     data = np.where((numbers >= 0) & coins[numbers], second, first)
-    as_users_do = random_state is None and has_release(mechanism)
-    output = release_of(mechanism)(data, None if as_users_do else mechanism_rng)
+    output = release_of(mechanism, as_users_do=random_state is None)(data, mechanism_rng)
     values = _own_scores(output, first, second, numbers) if scores is None else scores(output)
     values = np.asarray(values, dtype=np.float64)
     if values.shape != (m,) or np.isnan(values).any():
@@ -486,17 +476,15 @@ def dataset(name: str, values: ArrayLike) -> Floats:
     return data
 
 
-def has_release(mechanism: Any) -> bool:
-    """Tell whether this is an object with a release of its own, not a function."""
-    return callable(getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None))
+def release_of(mechanism: Any, *, as_users_do: bool = False) -> Callable[[Any, Any], Any]:
+    """Return the function ``release(X, random_state)`` to be audited.
 
-
-def release_of(mechanism: Any) -> Callable[[Any, Any], Any]:
-    """Return the function ``release(X, random_state)`` to be audited."""
-    if has_release(mechanism):
-        # A fabricator can do both: what it publishes is the first.
-        method = getattr(mechanism, "fabricate", None) or mechanism.randomise
-        return lambda data, rng: method(data, random_state=rng)
+    A mechanism is handed no generator ``as_users_do``: the entropy of the system is audited too.
+    """
+    # A fabricator can do both: what it publishes is the first.
+    method = getattr(mechanism, "fabricate", None) or getattr(mechanism, "randomise", None)
+    if callable(method):
+        return lambda data, rng: method(data, random_state=None if as_users_do else rng)
     if not callable(mechanism):
         raise InvalidInputError(
             "mechanism must have fabricate or randomise, or be a function release(X, random_state)"
@@ -563,60 +551,52 @@ def _check_size(mechanism: Any, change: Floats, unit: str) -> None:
 # --- releases ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Trials:
-    """Repeated releases of one dataset: each a row of numbers, or one number if there is a ``statistic``."""
-
-    release: Callable[..., Any]
-    n_trials: int
-    statistic: Callable[[Any], float] | None
-    n_jobs: int | None
-    rng: np.random.Generator
-    as_users_do: bool = False  # hand no generator over: the entropy of the system is audited too
-
-    def one_by_one(self, data: Floats) -> Floats:
-        """Make one call per release, (n_trials, size)."""
-        sizes = [len(part) for part in np.array_split(np.arange(self.n_trials), BLOCKS)]
-
-        def block(job: tuple[int, np.random.Generator]) -> list[Floats]:
-            size, own = job
-            # A copy each time: a mechanism that writes into its input must not spoil the next trial.
-            given = None if self.as_users_do else own
-            return [_numbers(self.release(data.copy(), given), self.statistic) for _ in range(size)]
-
-        jobs = list(zip(sizes, self.rng.spawn(BLOCKS), strict=True))
-        rows = [row for part in run_parallel(block, jobs, self.n_jobs, "auditing", None) for row in part]
-        if len({row.size for row in rows}) != 1:
-            raise InvalidInputError("releases must all have the same shape; give a statistic otherwise")
-        return np.stack(rows)
-
-    def stacked(self, data: Floats) -> Floats:
-        """Make one call for all releases, the data repeated below themselves, (n_trials, size)."""
-        if data.ndim == 0:
-            raise InvalidInputError("a stacked audit needs rows")
-        repeated = np.concatenate([data] * self.n_trials)
-        given = None if self.as_users_do else self.rng.spawn(1)[0]
-        released = np.asarray(self.release(repeated, given), dtype=np.float64)
-        if len(released) != self.n_trials * len(data):
-            raise InvalidInputError("a stacked audit needs a mechanism that returns one row for each row")
-        parts = released.reshape(self.n_trials, len(data), *released.shape[1:])
-        if self.statistic is None:
-            return _checked(parts.reshape(self.n_trials, -1))
-        return np.stack([_numbers(part, self.statistic) for part in parts])
+Release = Callable[[Any, Any], Any]
+Statistic = Callable[[Any], float] | None
 
 
-def _numbers(output: Any, statistic: Callable[[Any], float] | None) -> Floats:
-    values = output if statistic is None else statistic(output)
+def _one_by_one(
+    release: Release,
+    data: Floats,
+    n_trials: int,
+    statistic: Statistic,
+    rng: np.random.Generator,
+    n_jobs: int | None,
+) -> Floats:
+    """Make one call per release: each a row of numbers, or one number if there is a ``statistic``."""
+
+    def block(job: tuple[Index, np.random.Generator]) -> list[Floats]:
+        # A copy each time: a mechanism that writes into its input must not spoil the next trial.
+        return [_numbers(release(data.copy(), job[1]), statistic) for _ in job[0]]
+
+    jobs = list(zip(np.array_split(np.arange(n_trials), BLOCKS), rng.spawn(BLOCKS), strict=True))
+    rows = [row for part in run_parallel(block, jobs, n_jobs, "auditing", None) for row in part]
+    if len({row.size for row in rows}) != 1:
+        raise InvalidInputError("releases must all have the same shape; give a statistic otherwise")
+    return np.stack(rows)
+
+
+def _stacked(
+    release: Release, data: Floats, n_trials: int, statistic: Statistic, rng: np.random.Generator
+) -> Floats:
+    """Make one call for all releases, the data repeated below themselves."""
+    if data.ndim == 0:
+        raise InvalidInputError("a stacked audit needs rows")
+    released = np.asarray(release(np.concatenate([data] * n_trials), rng.spawn(1)[0]), dtype=np.float64)
+    if len(released) != n_trials * len(data):
+        raise InvalidInputError("a stacked audit needs a mechanism that returns one row for each row")
+    if statistic is None:
+        return _numbers(released, None).reshape(n_trials, -1)
+    return np.stack([_numbers(part, statistic) for part in np.split(released, n_trials)])
+
+
+def _numbers(output: Any, statistic: Statistic) -> Floats:
     try:
-        row = np.asarray(values, dtype=np.float64).ravel()
+        row = np.asarray(output if statistic is None else statistic(output), dtype=np.float64).ravel()
     except (TypeError, ValueError):
         raise InvalidInputError("a release must be an array of numbers; give a statistic otherwise") from None
     if statistic is not None and row.size != 1:
         raise InvalidInputError("statistic must return one number")
-    return _checked(row)
-
-
-def _checked(values: Floats) -> Floats:
-    if not np.isfinite(values).all():
+    if not np.isfinite(row).all():
         raise InvalidInputError("a release or its statistic is not finite")
-    return values
+    return row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,7 +162,8 @@ def _release(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
         label_mechanism=randomised,
         ledger=args.ledger,
     )
-    promise = {"lam": strength.lam, **made.to_dict()}
+    promise = {"lam": strength.lam, **made.guarantee.to_dict(), "least_standard_errors": made.standard_errors}
+    promise |= {"categories_kept": made.kept, "in_words": made.in_words()}
     promise["theorem_2_5_of_the_document"] = {
         "epsilon_per_record": strength.documented_epsilon,
         "note": "for comparison only; it is too small for weak noise",
@@ -273,7 +275,8 @@ def _sweep(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
     )
     figure = f"figure written to {args.out}; {curve.measure} on raw rows {curve.baseline:.4f}"
     words = [figure, _in_words(curve, args.delta), f"Labels and class sizes are not covered; {note}."]
-    return {"figure": args.out, **curve.to_dict(), "note": note}, words
+    scores = {name: values.tolist() for name, values in curve.scores.items()}
+    return {"figure": args.out, **asdict(curve), "scores": scores, "note": note}, words
 
 
 def _errors(schema: Schema, curve: Curve) -> dict[str, list[float]] | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -68,16 +68,6 @@ class Strength:
     standard_errors: tuple[float, ...]
     bound: float
     unit: str = "record"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON.
-
-        Returns
-        -------
-        dict
-            The fields by name.
-        """
-        return asdict(self)
 
     @classmethod
     def of(cls, noise: FisherGaussian, n_features: int) -> "Strength":
@@ -479,21 +469,6 @@ class Curve:
             raise InvalidInputError("the curves are about different noises or strengths")
         scores = {name: np.hstack([values, other.scores[name]]) for name, values in self.scores.items()}
         return Curve(self.strengths, scores, self.baseline, self.measure)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON.
-
-        Returns
-        -------
-        dict
-            Measure, baseline, strengths and scores.
-        """
-        return {
-            "measure": self.measure,
-            "baseline": self.baseline,
-            "strengths": [strength.to_dict() for strength in self.strengths],
-            "scores": {name: values.tolist() for name, values in self.scores.items()},
-        }
 
 
 def sweep(

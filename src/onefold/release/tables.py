@@ -82,21 +82,6 @@ class TableRelease:
             lines.append(f"  its {name} is shown as it is with probability {share:.3g}")
         return [*lines, TOGETHER]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, without the rows.
-
-        Returns
-        -------
-        dict
-            The guarantee, the errors, the probabilities and the words.
-        """
-        return {
-            **self.guarantee.to_dict(),
-            "least_standard_errors": self.standard_errors,
-            "categories_kept": self.kept,
-            "in_words": self.in_words(),
-        }
-
 
 def release_table(
     columns: Any,
