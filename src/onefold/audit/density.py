@@ -21,6 +21,7 @@ from onefold._base.arrays import Floats, Index
 from onefold._base.parallel import run_parallel
 from onefold._base.validation import Whole, check_parameter
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.terms import number_array
 
 __all__ = ["DensityDifference", "density_difference"]
 
@@ -325,18 +326,13 @@ def _positive(name: str, values: ArrayLike) -> Floats:
 
 def sample_rows(name: str, values: ArrayLike, at_least: int = 1) -> Floats:
     """Return samples as rows, (n, d); a 1-D array holds n samples of one number each."""
-    try:
-        rows = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be an array of numbers") from None
+    rows = number_array(values, f"{name} must be an array of finite numbers")
     if rows.ndim == 1:
         rows = rows[:, None]
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise InvalidInputError(f"{name} must be a 1-D or 2-D array of samples")
     if len(rows) < at_least:
         raise InvalidInputError(f"{name} must hold at least {at_least} samples")
-    if not np.isfinite(rows).all():
-        raise InvalidInputError(f"{name} holds values that are not finite")
     return rows
 
 

@@ -33,6 +33,7 @@ from onefold.audit.intervals import (
 )
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import generator
+from onefold.privacy.terms import number_array
 
 __all__ = ["EpsilonAudit", "audit_epsilon", "audit_epsilon_one_run"]
 
@@ -467,13 +468,9 @@ def _own_scores(output: Any, first: Floats, second: Floats, numbers: Index) -> F
 
 def dataset(name: str, values: ArrayLike) -> Floats:
     """Copy finite numbers of any shape."""
-    try:
-        data = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be an array of numbers") from None
-    if data.size == 0 or not np.isfinite(data).all():
-        raise InvalidInputError(f"{name} must hold finite numbers")
-    return data
+    return number_array(
+        values, f"{name} must hold finite numbers", lambda data: data.size and np.isfinite(data)
+    )
 
 
 def release_of(mechanism: Any, *, as_users_do: bool = False) -> Callable[[Any, Any], Any]:

@@ -178,16 +178,6 @@ class AttackResult:
     tpr: Floats = field(repr=False)
     thresholds: Floats = field(repr=False)
 
-    @property
-    def tpr_at_01_percent(self) -> float:
-        """True-positive rate at 0.1 % false positives."""
-        return self.points[0].tpr
-
-    @property
-    def tpr_at_1_percent(self) -> float:
-        """True-positive rate at 1 % false positives."""
-        return self.points[1].tpr
-
     def verdict(self, by: str) -> str:
         """Say what follows from the interval of the AUC.
 

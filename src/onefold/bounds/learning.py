@@ -28,6 +28,7 @@ from scipy.special import betaincinv
 
 from onefold._base.arrays import Floats, Mask
 from onefold.exceptions import InvalidInputError
+from onefold.privacy.terms import number_array
 
 __all__ = [
     "direct_risk_bound",
@@ -51,14 +52,8 @@ FloatOrArray = np.float64 | Floats
 
 
 def _checked(name: str, value: ArrayLike, fits: Callable[[Floats], Mask], rule: str) -> Floats:
-    try:
-        numbers = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be a number or an array of numbers") from None
     # Every comparison with NaN is false, so a NaN never passes.
-    if not np.all(fits(numbers)):
-        raise InvalidInputError(f"{name} must {rule}")
-    return numbers
+    return number_array(value, f"{name} must {rule}", fits)
 
 
 def positive(name: str, value: ArrayLike) -> Floats:

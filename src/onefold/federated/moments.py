@@ -137,7 +137,7 @@ def release_moments(
         rows,
         y,
         person=None if person is False else person,
-        schema=schema,
+        schema=declared,
         conditions=() if told is None else (told,),
     )
     released.encoding_ = encoding_of(declared, description(encoder))

@@ -9,7 +9,7 @@ parts. Gaussian noise is no coin: the squares of its mu add up (Dong, Roth and S
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -33,6 +33,9 @@ from onefold.privacy.terms import (
     shown,
 )
 from onefold.privacy.wording import assumptions
+
+if TYPE_CHECKING:
+    from onefold.privacy.mechanisms.mechanism import AddedNoise
 
 __all__ = ["COMPOSITIONS", "Event", "compose"]
 
@@ -130,7 +133,7 @@ class Event(Value):
     @classmethod
     def of(
         cls,
-        mechanism: "Accountable",
+        mechanism: "AddedNoise",
         n_features: int,
         name: str = "release",
         unit: Unit = "record",
@@ -183,16 +186,6 @@ class Event(Value):
             f"epsilon {shown(self.epsilon)} per {self.unit}, delta {shown(self.delta, 3)}, "
             f"labels {self.labels}" + "".join(f", provided that {condition}" for condition in self.conditions)
         )
-
-
-class Accountable(Protocol):
-    """What an event asks of a noise."""
-
-    def guarantee(self, n_features: int) -> Guarantee:
-        """State what a release promises."""
-
-    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
-        """Return what an event can say beyond (epsilon, delta)."""
 
 
 def refuse_added_entries(unit: str, neighbours: str) -> None:

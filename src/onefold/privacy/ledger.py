@@ -715,7 +715,7 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> Guarantee:
         return guarantee
     check_parameter("ledger", ledger, LEDGER)
     # All are opened, and the others asked, before the first counts: a refusal must not cost them anything.
-    accounts = [one if isinstance(one, Ledger) else Ledger._opened(one) for one in _each(ledger)]
+    accounts = _accounts(ledger)
     for account in accounts[1:]:
         with account._open() as db:
             event, before = account._event_of(guarantee, name), account._last(db)
@@ -727,8 +727,8 @@ def charge(ledger: AnyLedger, guarantee: Guarantee, name: str) -> Guarantee:
 
 def check_counts(ledger: AnyLedger, *guarantees: Guarantee) -> None:
     """Refuse ledgers that lack a charge of these guarantees: see :meth:`Ledger.check_counts`."""
-    for one in _each(ledger):
-        (one if isinstance(one, Ledger) else Ledger._opened(one)).check_counts(*guarantees)
+    for account in _accounts(ledger):
+        account.check_counts(*guarantees)
 
 
 def all_of(*ledgers: AnyLedger) -> AnyLedger:
@@ -741,6 +741,10 @@ def _account(ledger: Any) -> object:
     """Return what two names of one account have in common."""
     path = ledger.path if isinstance(ledger, Ledger) else ledger
     return _file(path) if isinstance(path, str | os.PathLike) else id(ledger)
+
+
+def _accounts(ledger: AnyLedger) -> list[Ledger]:
+    return [one if isinstance(one, Ledger) else Ledger._opened(one) for one in _each(ledger)]
 
 
 def _each(ledger: Any) -> tuple[Any, ...]:

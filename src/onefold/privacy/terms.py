@@ -1,13 +1,15 @@
 """The terms of a promise: units of privacy, neighbouring datasets, and the numbers of a loss."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field, PlainSerializer, PlainValidator
 
+from onefold._base.arrays import Floats
 from onefold._base.validation import Number, OneOf, check_parameter
 from onefold.exceptions import InvalidInputError
 
@@ -26,6 +28,7 @@ __all__ = [
     "group",
     "multiplied",
     "number",
+    "number_array",
     "positive",
     "root",
     "round_up",
@@ -108,6 +111,42 @@ def positive(name: str, value: Any) -> float:
     2.0
     """
     return number(name, value, POSITIVE)
+
+
+def number_array(values: Any, refusal: str, fits: Callable[[Floats], Any] = np.isfinite) -> Floats:
+    """Return a copy of numbers as an array of float64, or refuse them.
+
+    Parameters
+    ----------
+    values : array-like
+        The numbers.
+    refusal : str
+        The error where they are no numbers, or do not fit.
+    fits : callable, default=numpy.isfinite
+        What must be true of the array, or of all of its entries.
+
+    Returns
+    -------
+    ndarray of float64
+        The numbers.
+
+    See Also
+    --------
+    number : The same for one number.
+
+    Examples
+    --------
+    >>> from onefold.privacy.terms import number_array
+    >>> number_array([1, 2], "expected numbers").tolist()
+    [1.0, 2.0]
+    """
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(refusal) from None
+    if not np.all(fits(numbers)):
+        raise InvalidInputError(refusal)
+    return numbers
 
 
 def check_relation(neighbours: Any) -> str:

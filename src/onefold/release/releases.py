@@ -22,7 +22,7 @@ from onefold.privacy.mechanisms.fisher import RowNoise
 from onefold.privacy.mechanisms.mechanism import checked_values
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
-from onefold.privacy.terms import positive
+from onefold.privacy.terms import number_array, positive
 from onefold.release.svm import RobustSVM, kkt_residual, signs
 
 __all__ = [
@@ -512,10 +512,7 @@ def weights_for(widths: ArrayLike) -> Floats:
 
 
 def _pairs(name: str, value: ArrayLike) -> Floats:
-    try:
-        pairs = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError(f"{name} must be (low, high), or one such pair per column") from None
-    if pairs.ndim not in (1, 2) or pairs.shape[-1] != 2 or not np.all(pairs[..., 0] <= pairs[..., 1]):
-        raise InvalidInputError(f"{name} must be (low, high), or one such pair per column")
-    return pairs
+    def fits(pairs: Floats) -> Any:
+        return pairs.ndim in (1, 2) and pairs.shape[-1] == 2 and np.all(pairs[..., 0] <= pairs[..., 1])
+
+    return number_array(value, f"{name} must be (low, high), or one such pair per column", fits)

@@ -41,7 +41,18 @@ from onefold.privacy.samplers import (
     lattice_for,
     rounded_gaussian,
 )
-from onefold.privacy.terms import DELTA, NOTHING, UNITS, Pair, multiplied, number, positive, root, shown_limit
+from onefold.privacy.terms import (
+    DELTA,
+    NOTHING,
+    UNITS,
+    Pair,
+    multiplied,
+    number,
+    number_array,
+    positive,
+    root,
+    shown_limit,
+)
 
 __all__ = ["BoundedFisherNoise", "FisherGaussian", "RowNoise", "Weights"]
 
@@ -62,20 +73,17 @@ class Weights(Frozen):
         self.vectors: Floats | None = None
         if Pi is None:
             return
-        try:
-            values = np.array(Pi, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInputError("Pi must hold numbers: one per column, or a square matrix") from None
+        values = number_array(Pi, "Pi must hold finite numbers: one per column, or a square matrix")
         if values.ndim == 2:
             values = self._of_matrix(values)
-        if values.ndim != 1 or not len(values) or not np.all((values > 0) & np.isfinite(values)):
+        if values.ndim != 1 or not len(values) or not np.all(values > 0):
             raise InvalidInputError("Pi must be positive definite: a positive number per column, or a matrix")
         self.diagonal = values
 
     def _of_matrix(self, matrix: Floats) -> Floats:
         """Eigenvalues of the matrix, whose eigenvectors are kept unless it is diagonal."""
-        if matrix.shape[0] != matrix.shape[1] or not np.isfinite(matrix).all():
-            raise InvalidInputError("Pi must be a square matrix of finite numbers")
+        if matrix.shape[0] != matrix.shape[1]:
+            raise InvalidInputError("Pi must be a square matrix")
         if np.count_nonzero(matrix - np.diag(np.diag(matrix))) == 0:
             return np.diag(matrix).copy()
         if not np.allclose(matrix, matrix.T, rtol=1e-10, atol=0):
@@ -878,12 +886,8 @@ class BoundedFisherNoise(RowNoise):
 
 
 def _checked_bounds(bounds: ArrayLike) -> Floats:
-    try:
-        values = np.array(bounds, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInputError("bounds must be a pair of numbers, or one pair per column") from None
-    if values.ndim not in (1, 2) or values.shape[-1] != 2 or values.size == 0:
-        raise InvalidInputError("bounds must be a pair (low, high), or one pair per column")
-    if not np.all(values[..., 0] < values[..., 1]):
+    refusal = "bounds must be a pair (low, high) of numbers, or one pair per column"
+    values = number_array(bounds, refusal, lambda pairs: pairs.ndim in (1, 2) and pairs.shape[-1] == 2)
+    if not values.size or not np.all(values[..., 0] < values[..., 1]):
         raise InvalidInputError("every lower bound of the noise must lie below the upper one")
     return values

@@ -32,8 +32,9 @@ from onefold.privacy.moments._denoise import (
 from onefold.privacy.moments._release import Noise, given_whitening, plain_labels, whitened, whitening_of
 from onefold.privacy.persons import limit_rows, person_codes
 from onefold.privacy.samplers import RandomState
+from onefold.privacy.terms import number_array
 from onefold.tables import Schema
-from onefold.tables.schema import differing
+from onefold.tables.schema import AS_THEY_STAND, differing
 
 RELEASED = ("counts_", "sums_", "second_moments_")
 LEVELS = ("count_noise_", "sum_noise_", "second_noise_")
@@ -209,7 +210,7 @@ class PrivateMoments(Stored, BaseEstimator):
         y: ArrayLike,
         person: ArrayLike | None = None,
         *,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         conditions: Sequence[str] = (),
     ) -> Self:
         """Release the moments of labelled rows.
@@ -223,7 +224,7 @@ class PrivateMoments(Stored, BaseEstimator):
         person : array-like of shape (n_samples,) or None, default=None
             Who each record is about: the release is then private for persons, each of whom counts once
             whatever the number of records.
-        schema : Schema or None, default=None
+        schema : Schema, default=AS_THEY_STAND
             What the rows were encoded by: the guarantee names it, and moments of another one are not added.
         conditions : sequence of str, default=()
             What else was declared about the rows before they came here: the guarantee and the entry in the
@@ -235,8 +236,7 @@ class PrivateMoments(Stored, BaseEstimator):
             This object, with the release.
         """
         budget = Budget.of(self, person is not None)
-        declared = Schema.of(schema)
-        if not declared.plain and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
+        if not schema.plain and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
             rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
             self.n_features_in_ = rows.shape[1]
         else:
@@ -252,7 +252,7 @@ class PrivateMoments(Stored, BaseEstimator):
             raise InvalidInputError("a hardened release adds at most 2**25 records exactly: split the data")
         noise = Noise.of(self.random_state, self.sampler, person, silent=budget.mu is None)
         guarantee = reduce(
-            Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], declared)
+            Guarantee.provided, conditions, budget.promise(self.sampler, rows.shape[1], schema)
         )
         guarantee = charge(self.ledger, guarantee, "private moments")
         sigma = budget.levels[0]  # counts, centre and whitening have the same noise in all of them
@@ -279,7 +279,7 @@ class PrivateMoments(Stored, BaseEstimator):
             np.full(len(self.classes_), value) for value in (sigma.number, sigma.total)
         )
         self.second_noise_ = np.full(len(seconds), sigma.second)
-        self.guarantee_, self.encoding_ = guarantee, encoding_of(declared)
+        self.guarantee_, self.encoding_ = guarantee, encoding_of(schema)
         self.schema_fields_ = ()
         return self
 
@@ -288,7 +288,7 @@ class PrivateMoments(Stored, BaseEstimator):
         n_features: int,
         *,
         of_persons: bool = False,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         conditions: Sequence[str] = (),
     ) -> Guarantee:
         """State what :meth:`fit` will promise, before any noise is drawn.
@@ -299,7 +299,7 @@ class PrivateMoments(Stored, BaseEstimator):
             Number of columns.
         of_persons : bool, default=False
             Whether :meth:`fit` will be told whose records they are.
-        schema : Schema or None, default=None
+        schema : Schema, default=AS_THEY_STAND
             What the rows are encoded by.
         conditions : sequence of str, default=()
             What else was declared about the rows before they came here.
@@ -314,7 +314,7 @@ class PrivateMoments(Stored, BaseEstimator):
         >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
         (1.0, 1e-05)
         """
-        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, Schema.of(schema))
+        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, schema)
         return reduce(Guarantee.provided, conditions, promised)
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
@@ -675,12 +675,10 @@ class PrivateMoments(Stored, BaseEstimator):
 
 def _public_centre(centre: Any, n_features: int) -> Floats:
     """Return a public point of the unit ball, where records lie once they are divided by the radius."""
-    try:
-        found = np.array(centre, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (n_features,) or not np.isfinite(found).all():
-        raise InvalidInputError(f"centre must be {n_features} finite numbers, one per feature")
+    refusal = f"centre must be {n_features} finite numbers, one per feature"
+    found = number_array(centre, refusal)
+    if found.shape != (n_features,):
+        raise InvalidInputError(refusal)
     if not math.hypot(*found) <= 1.0 + 1e-9:
         raise InvalidInputError("centre must lie in the unit ball: records are divided by radius first")
     return found

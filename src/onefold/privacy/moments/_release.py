@@ -23,7 +23,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import SAMPLERS, ByteStream, RandomState, byte_stream, rounded_gaussian
-from onefold.privacy.terms import DELTA, EPSILON, RELATIONS, Pair
+from onefold.privacy.terms import DELTA, EPSILON, RELATIONS, Pair, number_array
 
 # Parameters of a release. A radius must not lead out of the range of float64.
 CONSTRAINTS: dict[str, Entry] = {
@@ -271,14 +271,10 @@ def given_whitening(matrix: Any, n_features: int) -> Floats:
 
     One that was returned before is returned as it is.
     """
-    try:
-        found = np.array(matrix, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.empty(0)
-    if found.shape != (n_features, n_features) or not np.isfinite(found).all():
-        raise InvalidInputError(
-            f"whitening must be 'private', None or {n_features} x {n_features} finite numbers"
-        )
+    refusal = f"whitening must be 'private', None or {n_features} x {n_features} finite numbers"
+    found = number_array(matrix, refusal)
+    if found.shape != (n_features, n_features):
+        raise InvalidInputError(refusal)
     largest = float(np.abs(found).max())
     if not largest > 0.0:
         raise InvalidInputError("whitening must not be a matrix of zeros")

@@ -106,7 +106,6 @@ class MomentRounds:
         self._sigma = self._budget.levels[0]  # counts and centre have the same noise in all of them
         given = moments.whitening
         self._agreed.whitening_ = None if given is None else core.given_whitening(given, n_features)
-        self._excess = 1.0
         self._first: tuple[Floats, Floats] | None = None
         self._declared: Floats | None = None  # sizes of classes by which the budget is divided beforehand
         if not isinstance(moments.centre, str):
@@ -177,7 +176,7 @@ class MomentRounds:
             np.ldexp(values.astype(np.float64), -core.STEP_DIGITS), np.cumsum(lengths)[:-1]
         )
         found = copy.copy(self)
-        found._agreed, found._excess = copy.copy(self._agreed), float(excess)
+        found._agreed = copy.copy(self._agreed)
         if self._with_centre:
             found._agreed.centre_ = np.asarray(core.means(np.array([counts.sum()]), rest[0][None])[0])
         found._first = counts, np.full(len(counts), self._sigma.number * math.sqrt(excess))
