@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from onefold._base.arrays import Array
 from onefold._base.parallel import run_parallel
-from onefold._base.validation import check_rows
+from onefold._base.validation import check_parameters, check_rows
 
 # What guarantees of rows behind an encoder take for granted.
 TRAINED = "no encoder was trained on these records"
@@ -68,6 +68,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         Encoder
             This object.
         """
+        check_parameters(self)
         rows = self._checked(X, reset=True)
         self._n_features_out = self._prepare(rows.shape[1])
         return self

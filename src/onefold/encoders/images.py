@@ -7,13 +7,13 @@ covariance that they have on random images which anyone can draw.
 import math
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
 from onefold._base.parallel import one_blas_thread
-from onefold._base.validation import Entry, Flag, Number, Several, Whole, check_parameter, check_parameters
+from onefold._base.validation import Entry, Flag, Number, Several, Whole, check_parameter
 from onefold.encoders.base import Encoder, by_itself, unit_rows
 from onefold.exceptions import InvalidInputError
 
@@ -21,13 +21,6 @@ __all__ = ["ContrastHistograms", "GradientHistograms", "LowFrequencyDCT", "White
 
 ImageShape = tuple[int, ...]
 
-COSINES: dict[str, Entry] = {"n_coefficients": Whole(1), "constant": Flag()}
-HISTOGRAMS: dict[str, Entry] = {
-    "n_orientations": Whole(1),
-    "signed": Flag(),
-    "margin": Whole(0),
-    "power": Number(above=0, at_most=1),
-}
 # Random images that whitening is computed from: blocks, images of a block, shapes on each, pixels per cell.
 N_BLOCKS, N_DRAWN, N_SHAPES, PIXELS_PER_CELL = 4, 500, 8, 4
 
@@ -114,10 +107,16 @@ class GradientHistograms(Encoder):
     margin: int = 0
     power: float = 0.5
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "n_orientations": Whole(1),
+        "signed": Flag(),
+        "margin": Whole(0),
+        "power": Number(above=0, at_most=1),
+    }
+
     entry_span = 1.0  # histograms are never negative
 
     def _prepare(self, n_features: int) -> int:
-        check_parameters(self, HISTOGRAMS)
         cells = tuple(self.n_cells) if isinstance(self.n_cells, (tuple, list)) else (self.n_cells,) * 2
         check_parameter(
             "n_cells", cells, Several(Whole(1), (2,), "a whole number or two: cells down and across")
@@ -223,9 +222,9 @@ class ContrastHistograms(GradientHistograms):
     n_cells: int | tuple[int, int] = 9
     damping: float = 0.3
 
-    def _prepare(self, n_features: int) -> int:
-        check_parameter("damping", self.damping, Number(above=0))
-        return super()._prepare(n_features)
+    constraints: ClassVar[dict[str, Entry]] = {
+        "damping": Number(above=0),
+    }
 
     def _histograms(self, rows: Array) -> Array:
         found = super()._histograms(rows)
@@ -314,12 +313,15 @@ class WhitenedHistograms(GradientHistograms):
     ridge: float = 1.0
     random_state: int = 0
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "ridge": Number(above=0),
+        "random_state": Whole(0),
+    }
+
     entry_span = 2.0  # whitened values can be negative
 
     def _prepare(self, n_features: int) -> int:
         size = super()._prepare(n_features)
-        check_parameter("ridge", self.ridge, Number(above=0))
-        check_parameter("random_state", self.random_state, Whole(0))
         self._mean, self._whitening = self._learned_from_drawn_images()
         return size
 
@@ -455,8 +457,12 @@ class LowFrequencyDCT(Encoder):
     _: KW_ONLY
     constant: bool = True
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "n_coefficients": Whole(1),
+        "constant": Flag(),
+    }
+
     def _prepare(self, n_features: int) -> int:
-        check_parameters(self, COSINES)
         self._shape = _as_image_shape(self.image_shape, n_features)
         height, width, channels = self._shape
         # Frequency in waves per pixel, so that an oblong image is treated alike in both directions.

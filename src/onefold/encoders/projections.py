@@ -3,28 +3,17 @@
 import math
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from onefold._base.arrays import Array, Floats
 from onefold._base.fixed_point import DIGITS, shortened
-from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameters
+from onefold._base.validation import Entry, Number, OneOf, Whole
 from onefold.encoders.base import Encoder, by_itself
 
 __all__ = ["FourierLift", "RandomFeatures", "fitted_lift"]
 
-CONSTRAINTS: dict[str, Entry] = {
-    "n_outputs": Whole(1),
-    "kind": OneOf(("relu", "fourier", "projection")),
-    "bandwidth": Number(above=0),
-    "random_state": Whole(0),
-}
-LIFT: dict[str, Entry] = {
-    "n_directions": Whole(1),
-    "radius": Number(at_least=1e-3, at_most=1e3),
-    "random_state": Whole(0),
-}
 # Binary digits of a direction, in turns. Of a product with a row only the turns behind the point matter.
 TURN_DIGITS = 24
 # Angles that are told apart.
@@ -86,8 +75,14 @@ class RandomFeatures(Encoder):
     bandwidth: float = 0.5
     random_state: int = 0
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "n_outputs": Whole(1),
+        "kind": OneOf(("relu", "fourier", "projection")),
+        "bandwidth": Number(above=0),
+        "random_state": Whole(0),
+    }
+
     def _prepare(self, n_features: int) -> int:
-        check_parameters(self, CONSTRAINTS)
         rng = np.random.default_rng(int(self.random_state))
         self._directions = rng.standard_normal((n_features, int(self.n_outputs)))
         self._phases = rng.uniform(0.0, 2.0 * np.pi, int(self.n_outputs))
@@ -158,8 +153,13 @@ class FourierLift(Encoder):
     radius: float = 1.0
     random_state: int = 0
 
+    constraints: ClassVar[dict[str, Entry]] = {
+        "n_directions": Whole(1),
+        "radius": Number(at_least=1e-3, at_most=1e3),
+        "random_state": Whole(0),
+    }
+
     def _prepare(self, n_features: int) -> int:
-        check_parameters(self, LIFT)
         rng = np.random.default_rng(int(self.random_state))
         shape = (n_features, int(self.n_directions))
         # A sum of twelve uniform numbers has variance one when each lies between 0 and 1.
