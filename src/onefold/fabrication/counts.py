@@ -9,8 +9,8 @@ With Gaussian noise of deviation :math:`\sigma_t` on table t the counts are :mat
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, get_type_hints
 
 import numpy as np
 
@@ -197,7 +197,7 @@ class TableCounts(Stored):
     layout: CountLayout
     vector: Integers
     sigmas: tuple[float, float]
-    guarantee: Guarantee
+    guarantee: Annotated[Guarantee, NamedClass("Guarantee")]
     bins: Bins
     shared: bool = False
     fields: tuple[tuple[str, str], ...] = ()
@@ -333,18 +333,8 @@ class TableCounts(Stored):
 
     def _kept(self) -> dict[str, Any]:
         """Types of what is kept: nothing but what is released."""
-        return {
-            "schema": str,
-            "n_fine": int,
-            "layout": CountLayout,
-            "vector": Integers,
-            "sigmas": tuple[float, float],
-            "guarantee": Annotated[Any, NamedClass("Guarantee")],
-            "bins": Bins,
-            "shared": bool,
-            "fields": tuple[tuple[str, str], ...],
-            "parts": tuple[str, ...],
-        }
+        hints = get_type_hints(type(self), include_extras=True)
+        return {known.name: hints[known.name] for known in fields(self)}
 
     def _kept_values(self, compact: bool) -> dict[str, Any]:
         if self.is_raw:

@@ -1,7 +1,6 @@
 """A regression on moments of pairs: with noise private for whole records, without it exact anywhere."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NotRequired, Self
 
@@ -196,15 +195,20 @@ class MomentRegressor(RegressorMixin, OnMoments):
             self._adopt(moments)
             return self
         maps = self._candidate_maps(encoded, outputs)
-        if groups is not None and len(np.unique(folds := folds_of(groups, len(rows)))) > 1:
-            return self._fit_groups(encoded, outputs, maps, folds)
-        found = [self._exact(encoded, outputs, each) for each in maps]
-        best = int(np.argmin([error for *_, error in found]))
-        self.pair_map_, (moments, spectrum, ridge, error) = maps[best], found[best]
         some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
-        left_out = spectrum.left_out(
-            ridge, self.pair_map_.inputs(encoded[some]), self.pair_map_.scaled(outputs[some])
-        )
+        if groups is not None and len(np.unique(folds := folds_of(groups, len(rows)))) > 1:
+            errors = [self._errors_of_folds(encoded, outputs, each, folds) for each in maps]
+            best = int(np.argmin([np.mean(each**2) for each in errors]))
+            moments, spectrum, ridge, _ = self._exact(encoded, outputs, maps[best])
+            left_out, error = errors[best][some], float(np.mean(errors[best] ** 2))
+        else:
+            found = [self._exact(encoded, outputs, each) for each in maps]
+            best = int(np.argmin([error for *_, error in found]))
+            moments, spectrum, ridge, error = found[best]
+            left_out = spectrum.left_out(
+                ridge, maps[best].inputs(encoded[some]), maps[best].scaled(outputs[some])
+            )
+        self.pair_map_ = maps[best]
         self.residuals_ = np.sort(np.abs(left_out)) * self.pair_map_.unit
         self._take(self._behind_encoder(moments), spectrum.at(ridge, error))
         return self
@@ -502,17 +506,6 @@ class MomentRegressor(RegressorMixin, OnMoments):
     ) -> tuple[PrivateMoments, PairSpectrum, float, float]:
         moments = self._plain(rows, outputs, pair_map)
         return (moments, *PairSpectrum.chosen(pair_sums(moments)))
-
-    def _fit_groups(self, rows: Array, outputs: Array, maps: Sequence[PairMap], folds: Index) -> Self:
-        """Choose the map, and estimate errors, by folds of rows that belong together."""
-        errors = [self._errors_of_folds(rows, outputs, each, folds) for each in maps]
-        best = int(np.argmin([np.mean(each**2) for each in errors]))
-        self.pair_map_ = maps[best]
-        moments, spectrum, ridge, _ = self._exact(rows, outputs, self.pair_map_)
-        some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
-        self.residuals_ = np.sort(np.abs(errors[best][some])) * self.pair_map_.unit
-        self._take(self._behind_encoder(moments), spectrum.at(ridge, float(np.mean(errors[best] ** 2))))
-        return self
 
     def _errors_of_folds(self, rows: Array, outputs: Array, pair_map: PairMap, folds: Index) -> Floats:
         """Errors of rows that are predicted from the other folds, in units of the map."""

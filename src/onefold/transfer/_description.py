@@ -6,7 +6,7 @@ raw row, so that anything computed from it is post-processing.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,38 +21,6 @@ KEPT_DIRECTIONS = 20
 SPREAD_DIRECTIONS = 128  # of the covariance inside a class that a source of rows keeps
 # Values of queries that are worked on together.
 BLOCK_VALUES = 4_000_000
-
-
-class Description(Protocol):
-    """Class by class, where the source's records are."""
-
-    @property
-    def classes(self) -> Labels:
-        """Labels of the classes."""
-
-    @property
-    def means(self) -> Floats:
-        """Mean of each class, (C, q)."""
-
-    @property
-    def mean_variances(self) -> Floats:
-        """Variance that the noise leaves in an entry of each class's mean, (C,): a public number."""
-
-    @property
-    def counts(self) -> Floats:
-        """Records of each class, (C,); noisy where the sizes are protected."""
-
-    def within(self, axes: Floats) -> Floats | None:
-        """Return the covariance inside a class along ``axes`` (q, k), a (k, k); None where it is unknown."""
-
-    def place(self, rows: Array) -> Array:
-        """Put rows of the source space where the description sees its records."""
-
-    def scores(self, rows: Array) -> Floats:
-        """Score how well each class explains each placed row, (n, C): the larger, the better."""
-
-    def image(self, rows: Array, code: int) -> Array:
-        """Return placed rows as the autoencoder of one class gives them back (001 eq. 69)."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +62,7 @@ class RowDescription:
         return -(self.classifier.distances(rows).astype(np.float64) ** 2)
 
     def image(self, rows: Array, code: int) -> Array:
-        """Return images by the autoencoder of one class."""
+        """Return placed rows as the autoencoder of one class gives them back (001 eq. 69)."""
         return np.asarray(self._machines[code].transform(rows))
 
     @cached_property
@@ -176,6 +144,9 @@ class MomentDescription:
     def _axes(self) -> Floats:
         kept = min(KEPT_DIRECTIONS, max(1, self.covariances.shape[1] // 2))
         return np.asarray(np.linalg.eigh(self.covariances)[1][:, :, -kept:])
+
+
+Description = RowDescription | MomentDescription
 
 
 def covariance_of(rows: Array) -> Floats:

@@ -1,6 +1,5 @@
 """A classifier for a target with few labels, helped by a private source."""
 
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from onefold._base.arrays import Array, Floats, Index, Labels, Mask
 from onefold._base.foreign import MOST_WITHOUT_BYTES, NOT_READABLE, claimed
 from onefold._base.parallel import one_blas_thread
-from onefold._base.records import kind_of
 from onefold._base.stored import NamedClass, Stored
 from onefold._base.validation import Entry, Flag, Instance, OneOf, Whole, check_parameters, check_rows
 from onefold.encoders import Encoder
@@ -381,15 +379,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         self.transduction_ = self.classes_[found]
         self.deciders_ = decision.deciders
         self.decisions_changed_ = int(np.sum(decision.codes[free] != decision.alone[free]))
-        fitted = self._strategy
-        self.source_gain_, self.weights_ = None, None
-        if isinstance(fitted, Default):
-            self.source_gain_ = fitted.gain
-            self.weights_ = fitted.named_weights
-            self.accuracy_ = fitted.accuracy
-        else:
-            self.accuracy_ = float(np.mean(decision.codes[~free] == codes[~free]))
-        self.guarantee_ = promise_to(self.source, self.sources)
+        self._name_results(float(np.mean(decision.codes[~free] == codes[~free])))
         self.majority_ = float(np.bincount(codes[~free]).max() / np.count_nonzero(~free))
         if self.accuracy_ is not None and not self.accuracy_ > self.majority_ and len(self.classes_) > 1:
             warnings.warn(
@@ -401,11 +391,20 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
             )
         return self
 
+    def _name_results(self, accuracy: float | None) -> None:
+        """Say what the strategy found out, and what is promised."""
+        fitted = self._strategy
+        pool = fitted if isinstance(fitted, Default) else None
+        self.source_gain_ = None if pool is None else pool.gain
+        self.weights_ = None if pool is None else pool.named_weights
+        self.accuracy_ = accuracy if pool is None else pool.accuracy
+        self.guarantee_ = promise_to(self.source, self.sources)
+
     def _given(self) -> tuple[PrivateSource, ...]:
         """Return all sources, which must know the same classes."""
         if self.source is not None and self.sources is not None:
             raise InvalidInputError("give source or sources, not both")
-        given = all_sources(self.source, self.sources)
+        given = tuple(self.sources or ()) if self.source is None else (self.source,)
         if len(given) > 1 and self.strategy != "default":
             raise InvalidInputError(
                 f'several sources go with the strategy "default": "{self.strategy}" knows one source'
@@ -545,22 +544,6 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         """
         return ClassModels.matching_score(cast(Any, self), X)
 
-    @staticmethod
-    def is_saved_at(path: str | os.PathLike[str]) -> bool:
-        """Tell whether a file holds a transfer classifier.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-
-        Returns
-        -------
-        bool
-            False for every other file, and where there is none.
-        """
-        return kind_of(path) == TransferClassifier.kind
-
     def _kept(self) -> dict[str, Any]:
         """Types of what is kept: nothing of the rows given to fit, nor the ``estimator``."""
         return {
@@ -571,7 +554,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
             "sources": list[PrivateSource] | None,
             "_to_source": Annotated[Any, EncoderField()],
             "_strategy": Default | Documented,
-            **dict.fromkeys(("source_gain_", "accuracy_"), float | None),
+            "accuracy_": float | None,
             "majority_": float,
             "decisions_changed_": int,
         }
@@ -594,8 +577,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
             raise InvalidInputError("its classes or its columns are not those of its source")
         self._ways = ways_to(given, self._to_source)
         self._strategy.check(self._ways)
-        self.weights_ = self._strategy.named_weights if isinstance(self._strategy, Default) else None
-        self.guarantee_ = promise_to(self.source, self.sources)
+        self._name_results(values["accuracy_"])
         try:
             self._strategy.decide(np.zeros((1, claimed(width, MOST_WITHOUT_BYTES, least=1))), self._ways)
         except NOT_READABLE:  # what does not fit fails here and not in use
@@ -636,13 +618,6 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
         if self.strategy == "nonparametric":
             rows, codes, steps = rows[codes >= 0], codes[codes >= 0], self.components[-1:]
         return fit_documented(way, rows, codes, n_classes, self.estimator, steps, self.max_inducing)
-
-
-def all_sources(
-    source: PrivateSource | None, sources: Sequence[PrivateSource] | None
-) -> tuple[PrivateSource, ...]:
-    """Return the sources of a classifier, however they were given."""
-    return tuple(sources or ()) if source is None else (source,)
 
 
 def promise_to(

@@ -2,8 +2,8 @@
 
 import math
 from copy import copy
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, cast
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -177,10 +177,10 @@ class PrivateSource(Stored):
     kind: ClassVar[str] = "private source"
     description_: Description
     subspace_: Floats
-    guarantee_: Guarantee
-    encoder_: Any
+    guarantee_: Annotated[Guarantee, NamedClass("Guarantee")]
+    encoder_: Annotated[Any, EncoderField()]
     n_features_in_: int
-    schema_: Schema = AS_THEY_STAND
+    schema_: Annotated[Schema, NamedClass("Schema")] = AS_THEY_STAND
 
     @classmethod
     def fit(
@@ -240,7 +240,7 @@ class PrivateSource(Stored):
         PrivateSource
             The artefact.
         """
-        rows, labels, person = _read(schema, X, y, mechanism, encoder, person)
+        rows, labels, person = _labelled_rows(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
             kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
@@ -410,13 +410,9 @@ class PrivateSource(Stored):
         return self  # it never changes: estimators that are copied share it
 
     def _kept(self) -> dict[str, Any]:
-        return super()._kept() | {
-            "description_": RowDescription | MomentDescription,
-            "subspace_": Floats,
-            "guarantee_": Annotated[Any, NamedClass("Guarantee")],
-            "encoder_": Annotated[Any, EncoderField()],
-            "schema_": Annotated[Any, NamedClass("Schema")],
-        }
+        """Types of what is kept: its fields."""
+        hints = get_type_hints(type(self), include_extras=True)
+        return {known.name: hints[known.name] for known in fields(self)}
 
     def _kept_values(self, compact: bool) -> dict[str, Any]:
         return super()._kept_values(compact) | {"encoder_": described_encoder(self.encoder_)}
@@ -482,7 +478,7 @@ class PrivateSource(Stored):
         return cls(described, subspace, guarantee, encoder, width, schema)
 
 
-def _read(
+def _labelled_rows(
     schema: Schema, X: Any, y: Any, mechanism: Any, encoder: Any, person: Any
 ) -> tuple[Array, Labels, Any]:
     """Return rows of numbers, their labels, and whom they are about."""
