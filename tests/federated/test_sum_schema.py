@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from onefold.privacy import PrivateMoments
 from onefold.privacy.calibration import mu_of
 from onefold.privacy.moments import MomentRounds
 from onefold.tables import Field, Schema
+from reference.summing import rewritten
 
 pytest.importorskip("cryptography")
 
@@ -184,24 +184,26 @@ def test_file_gives_the_same_contract(tmp_path: Path, what: Any) -> None:
 def test_contract_that_does_not_follow_from_its_schema_is_refused(tmp_path: Path, change: str) -> None:
     path = tmp_path / "c"
     SchemaSum("r", PARTIES, SCHEMA).save(path)
-    plain = json.loads(path.read_text())
-    if change == "sensitivity":  # less noise for the same promise, as far as the contract alone can tell
-        for block in plain["contract"]["blocks"]:
-            block["change"] /= 2
-            block["sigma"] /= 2
-    elif change == "epsilon":
-        plain["epsilon"] = 0.5
-    elif change == "schema":
-        plain["schema"]["fields"][0]["constraints"]["maximum"] = 1000
-    else:
-        plain["contract"]["blocks"][0]["length"] += 1
-    path.write_text(json.dumps(plain))
+
+    def changed(plain: Any) -> None:
+        if change == "sensitivity":  # less noise for the same promise, as far as the contract alone can tell
+            for block in plain["contract"]["blocks"]:
+                block["change"] /= 2
+                block["sigma"] /= 2
+        elif change == "epsilon":
+            plain["epsilon"] = 0.5
+        elif change == "schema":
+            plain["schema"]["fields"][0]["constraints"]["maximum"] = 1000
+        else:
+            plain["contract"]["blocks"][0]["length"] += 1
+
+    path.write_bytes(rewritten(path.read_bytes(), changed))
     with pytest.raises(FileFormatError, match="does not follow from its schema"):
         SchemaSum.load(path)
 
 
 def test_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    for content in (b"", b"{}", b"[1]", b'{"kind": "onefold sum of tables", "version": 2}'):
+    for content in (b"", b"{}", b"[1]", KEYS[0].to_bytes()):
         (tmp_path / "c").write_bytes(content)
-        with pytest.raises(FileFormatError, match="not a contract of a sum"):
+        with pytest.raises(FileFormatError, match="not a"):
             SchemaSum.load(tmp_path / "c")

@@ -119,14 +119,18 @@ def check_guarantee(plain: Any) -> dict[str, Any] | None:
     if plain is None:
         return None
     try:
-        guarantee = Guarantee.from_dict(plain)
-        charges = (charge.ledger + charge.mark + charge.previous for charge in guarantee.charges)
-        texts = (*guarantee.voided_by, *guarantee.conditions, *charges, guarantee.mechanism)
-        if len(texts) > MOST_REASONS or not all(map(is_text, texts)):
-            raise MessageError("this is not the description of a guarantee")
-        return guarantee.to_dict()
+        return check_sentences(Guarantee.from_dict(plain)).to_dict()
     except (TypeError, ValueError, ArithmeticError):
         raise MessageError("this is not the description of a guarantee") from None
+
+
+def check_sentences(guarantee: Guarantee) -> Guarantee:
+    """Return a guarantee whose texts may stand in a message."""
+    charges = (charge.ledger + charge.mark + charge.previous for charge in guarantee.charges)
+    texts = (*guarantee.voided_by, *guarantee.conditions, *charges, guarantee.mechanism)
+    if len(texts) > MOST_REASONS or not all(map(is_text, texts)):
+        raise MessageError("this is not the description of a guarantee")
+    return guarantee
 
 
 def _measure(value: str) -> str:

@@ -440,6 +440,10 @@ class Guarantee(Value):
             raise FileFormatError("this guarantee says whether it holds in two ways")
         return found
 
+    def _kept_parts(self, compact: bool) -> Any:
+        """JSON values of all fields, for records that hold a guarantee."""
+        return READER.dump_python(self, mode="json")
+
     def __str__(self) -> str:
         return "\n".join(map(printable, sentences(self)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from onefold.cli.app import main
-from onefold.exceptions import FederationError, FileFormatError, MessageError
+from onefold.exceptions import FederationError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated import HolderKey, SchemaSum, SumHolder, SumParties
 from onefold.federated.access.signatures import SigningKey
 from onefold.federated.flower import SumRound
@@ -21,6 +21,7 @@ from onefold.federated.messages import Bundle, Failure, FailureCode, SumParcel
 from onefold.privacy import Ledger
 from onefold.tables import Schema, read_table
 from reference.sum_network import NAMES, SCHEMA, Network, asked, in_process
+from reference.summing import rewritten
 
 # --- a whole round ------------------------------------------------------------------------------------------
 
@@ -234,16 +235,18 @@ def test_second_contract_that_does_not_follow_from_the_answers_is_refused(net: N
     answers = [holder.answer(routed[holder.name], lists) for holder in both]
     second = first.proceed(answers)
     assert SchemaSum.from_bytes(second.to_bytes()).total.contract == second.total.contract
-    plain = json.loads(second.to_bytes())
-    for change in (
-        {"answers": plain["answers"][:1]},  # fewer than the threshold
-        {"contract": plain["contract"] | {"agreement": "00" * 32}},
-        {"contract": plain["contract"] | {"earlier_mu": 0.0}},
-        {"first": plain["first"] | {"threshold": 3}},
-        {"rounds": 1},
-    ):
+    changes: list[Callable[[Any], Any]] = [
+        lambda plain: plain["contract"].update(agreement="00" * 32),
+        lambda plain: plain["contract"].update(earlier_mu=0.0),
+        lambda plain: plain["first"].update(threshold=3),
+        lambda plain: plain.update(rounds=1),
+        lambda plain: plain.update(first=None, answers=[]),
+    ]
+    for change in changes:
         with pytest.raises(FileFormatError):
-            SchemaSum.from_bytes(json.dumps(plain | change).encode())
+            SchemaSum.from_bytes(rewritten(second.to_bytes(), change))
+    with pytest.raises(InvalidInputError):  # fewer answers than the threshold
+        first.proceed(answers[:1])
 
 
 # --- what a server may try ----------------------------------------------------------------------------------
@@ -364,9 +367,11 @@ def test_second_contract_of_a_round_is_refused_and_charges_nothing(net: Network)
 
 def test_contract_that_does_not_follow_from_its_schema_is_refused(net: Network) -> None:
     summed = net.contract()
-    plain = json.loads(summed.to_bytes())
-    plain["contract"]["blocks"][0]["sigma"] /= 2
-    content = json.dumps(plain).encode()
+
+    def with_less_noise(plain: Any) -> None:
+        plain["contract"]["blocks"][0]["sigma"] /= 2
+
+    content = rewritten(summed.to_bytes(), with_less_noise)
 
     class Changed:
         total = summed.total

@@ -156,7 +156,7 @@ def run_new(args: argparse.Namespace) -> int:
     )
     schema = _schema(args.schema, args.unit)
     summed = SchemaSum(args.name, parties, schema, args.what, args.epsilon, args.delta, args.rounds)
-    summed.save(out)
+    summed.save(out, public=True)
     result, words = _described(summed)
     show({"file": out, **result}, [f"contract written to {out}", *words], as_json=args.json)
     return 0
@@ -335,7 +335,7 @@ def _second(first: SumRound, without: list[str], wait: float) -> SchemaSum:
     path = first.share / f"{contract.round_id.removesuffix('-1')}-2{CONTRACT}"
     if not path.is_file():
         first.run(without, wait)
-        first.summed.proceed(first.answers).save(path)
+        first.summed.proceed(first.answers).save(path, public=True)
     found = SchemaSum.load(path)
     if found.first is None or found.first.total.contract.digest != contract.digest:
         raise InvalidInputError(f"{path}: this is not the second round of {contract.round_id}")

@@ -1,17 +1,18 @@
 """What everybody agrees on before a sum: participants, key holders, noise, and what that promises."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Annotated, Any, Literal
 
-from onefold._base.validation import Entry, Flag, Instance, Number, Whole, check_parameters
-from onefold.exceptions import InvalidInputError, MessageError
-from onefold.federated.access.signatures import canonical
-from onefold.federated.messages import check_digest, check_guarantee, check_name, digest_of, is_text
+from pydantic import Field
+
+from onefold._base.records import Record, record
+from onefold.exceptions import InvalidInputError
+from onefold.federated.messages import Digest, Name, Names, check_sentences, digest_of, is_text
 from onefold.federated.secret.keys import PublicHolder, check_distinct
-from onefold.federated.secret.noise import SumBlock, largest_sum, mu_of_blocks
+from onefold.federated.secret.noise import AtLeastZero, Count, SumBlock, largest_sum, mu_of_blocks
 from onefold.federated.secret.shares import MODULUS
 from onefold.privacy.calibration import epsilon_of, mu_of
 from onefold.privacy.guarantee import NOTHING, Guarantee
@@ -19,25 +20,15 @@ from onefold.privacy.terms import DELTA, EPSILON, Pair, shown
 
 __all__ = ["NO_NOISE", "SumContract", "SumParties"]
 
-KIND, VERSION = "onefold sum contract", 1
 NO_NOISE = "no noise was added: the sum is that of the records themselves"
 MOST_HOLDERS, MOST_SITES, MOST_ENTRIES = 100, 10_000, 2**26
 WHOLE = 0.999  # of the promised mu: a round with more spends all of it
 SAME = 1e-9  # relative distance within which numbers of two machines are the same
 MOST_ROWS_PER_PERSON = 1000  # up to which the spare part of the noise pays for the lines of single records
-CONSTRAINTS: dict[str, Entry] = {
-    "threshold": Whole(1),
-    "missing_sites": Whole(0),
-    "colluding_sites": Whole(0),
-    "colluding_holders": (Whole(0), None),
-    "earlier_mu": Number(at_least=0),
-    "noise": Flag(),
-    "promise": (Instance(Guarantee, "a Guarantee"), None),
-}
 
 
-@dataclass(frozen=True)
-class SumContract:
+@record
+class SumContract(Record, kind="sum contract"):
     """One round of an encrypted sum, as all its participants see it.
 
     Every message, signature and answer is bound to the digest of the contract.
@@ -93,40 +84,43 @@ class SumContract:
     (4, 0, 3)
     """
 
-    round_id: str
+    round_id: Name
     holders: tuple[PublicHolder, ...]
-    threshold: int
-    sites: tuple[str, ...]
+    threshold: Annotated[int, Field(ge=1)]
+    sites: Names
     blocks: tuple[SumBlock, ...]
     promise: Guarantee | None = None
-    missing_sites: int = 0
-    colluding_sites: int = 1
-    colluding_holders: int | None = None
+    missing_sites: Count = 0
+    colluding_sites: Count = 1
+    colluding_holders: Count | None = None
     site_keys: tuple[PublicHolder, ...] = ()
-    agreement: str = ""
-    earlier_mu: float = 0.0
+    agreement: Literal[""] | Digest = ""
+    earlier_mu: AtLeastZero = 0.0
     noise: bool = True
-    digest: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        for name in ("holders", "sites", "blocks", "site_keys"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        check_parameters(self, CONSTRAINTS)
-        check_name("the name of a round", self.round_id)
-        if self.agreement:
-            check_digest(self.agreement)
         self._check_people()
         self._check_holders()
         self._check_numbers()
+        if self.promise is not None:
+            check_sentences(self.promise)
         if self.noise:
             self._check_promise()
-        object.__setattr__(self, "digest", digest_of(self.to_bytes()))
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 sum of the contract: what participants compare."""
+        return digest_of(self.to_bytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SumContract) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
 
     def _check_people(self) -> None:
-        if not 2 <= len(self.sites) <= MOST_SITES or len(set(self.sites)) < len(self.sites):
+        if not 2 <= len(self.sites) <= MOST_SITES:
             raise InvalidInputError(f"an encrypted sum needs 2 to {MOST_SITES} sites, each named once")
-        for site in self.sites:
-            check_name("the name of a site", site)
         if self.least_adding < 1:
             raise InvalidInputError(
                 f"with {self.missing_sites} missing and {self.colluding_sites} colluding sites of "
@@ -154,7 +148,7 @@ class SumContract:
             )
 
     def _check_numbers(self) -> None:
-        if not self.blocks or not all(isinstance(block, SumBlock) for block in self.blocks):
+        if not self.blocks:
             raise InvalidInputError("blocks must be a list of SumBlock, at least one")
         if self.length > MOST_ENTRIES:
             raise InvalidInputError(f"a sum has at most {MOST_ENTRIES} entries")
@@ -364,45 +358,6 @@ class SumContract:
             raise InvalidInputError("this holder is not in the contract")
         return names.index(holder) + 1
 
-    def to_bytes(self) -> bytes:
-        """Return the contract as bytes, always the same for the same contract.
-
-        Returns
-        -------
-        bytes
-            JSON; its SHA-256 sum is ``digest``.
-        """
-        plain = {name: getattr(self, name) for name in PLAIN}
-        for name in ("holders", "site_keys"):
-            plain[name] = [asdict(key) for key in getattr(self, name)]
-        plain["blocks"] = [asdict(block) for block in self.blocks]
-        promise = None if self.promise is None else self.promise.to_dict()
-        return canonical({"kind": KIND, "version": VERSION, **plain, "promise": promise})
-
-    @classmethod
-    def from_bytes(cls, content: bytes) -> "SumContract":
-        """Read a contract; whatever does not fit together is refused.
-
-        Parameters
-        ----------
-        content : bytes
-            What :meth:`to_bytes` returned.
-
-        Returns
-        -------
-        SumContract
-            The contract.
-        """
-        try:
-            plain = json.loads(content)
-            if plain.pop("kind") != KIND or plain.pop("version") != VERSION:
-                raise MessageError("this is not a sum contract of this version")
-            return _read(plain)
-        except InvalidInputError:
-            raise
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-            raise MessageError("this is not a sum contract, or it is damaged") from None
-
 
 @dataclass(frozen=True)
 class SumParties:
@@ -527,29 +482,3 @@ def _check_stated(promise: Guarantee, mu: float) -> None:
             raise InvalidInputError(
                 "the promise states a smaller epsilon than its Gaussian privacy mu allows"
             )
-
-
-PLAIN = (
-    "round_id",
-    "threshold",
-    "sites",
-    "missing_sites",
-    "colluding_sites",
-    "colluding_holders",
-    "agreement",
-    "earlier_mu",
-    "noise",
-)
-
-
-def _read(plain: Mapping[str, Any]) -> SumContract:
-    if set(plain) != {*PLAIN, "holders", "site_keys", "blocks", "promise"}:
-        raise MessageError("this is not a sum contract, or it is damaged")
-    told = check_guarantee(plain["promise"])
-    return SumContract(
-        holders=tuple(PublicHolder(**each) for each in plain["holders"]),
-        site_keys=tuple(PublicHolder(**each) for each in plain["site_keys"]),
-        blocks=tuple(SumBlock(**each) for each in plain["blocks"]),
-        promise=None if told is None else Guarantee.from_dict(told),
-        **{name: plain[name] for name in PLAIN},
-    )

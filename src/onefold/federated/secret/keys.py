@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator
 
-from onefold._base.files import file_lock, read_saved, write_whole
+from onefold._base.files import file_lock, write_whole
 from onefold._base.optional import require
 from onefold._base.records import Content, Record, record
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
@@ -126,6 +126,8 @@ class HolderKey(Record, kind="holder key"):
     >>> key.save("north.holderkey")  # doctest: +SKIP
     """
 
+    secret = True
+
     name: Name
     agreement: SecretBytes = field(repr=False)
     signing: SecretBytes = field(repr=False)
@@ -167,22 +169,6 @@ class HolderKey(Record, kind="holder key"):
             The signature, in hexadecimal digits.
         """
         return sign(self.signing, content)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "HolderKey":
-        """Read a key; a file that another account may read is refused.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        HolderKey
-            The key.
-        """
-        return read_saved(path, "there is no holder key", cls.from_bytes, secret=True)
 
 
 def encrypt(content: bytes, holder: PublicHolder, about: bytes) -> bytes:

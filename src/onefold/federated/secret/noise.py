@@ -9,14 +9,16 @@ s = 2 on :math:`\kappa` is below :math:`2 \cdot 10^{-17}`, and it is paid for.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from onefold._base.arrays import Integers
-from onefold._base.validation import Entry, Instance, Number, Whole, check_parameters
+from onefold._base.records import record
 from onefold.exceptions import InvalidInputError
 from onefold.privacy.samplers import ByteStream, RandomState, byte_stream, rounded_gaussian
+from onefold.privacy.terms import Value
 
 __all__ = ["SPARE", "SumBlock", "aliasing", "draw_shares", "largest_sum", "mu_of_blocks"]
 
@@ -28,18 +30,12 @@ MOST_ALIASING = 1e-9  # largest cost of aliasing, as a part of the Gaussian priv
 SHIFT, LARGEST_COST = 2.6, 0.005
 TAILS = 16.0  # standard deviations that a sum must have room for
 
-CONSTRAINTS: dict[str, Entry] = {
-    "name": Instance(str, "a text"),
-    "length": Whole(1),
-    "largest": Whole(0),
-    "sigma": Number(at_least=0, at_most=2.0**56),
-    "change": Number(at_least=0, at_most=2.0**56),
-    "triangle": Whole(0),
-}
+Count = Annotated[int, Field(ge=0)]
+AtLeastZero = Annotated[float, Field(ge=0, le=2.0**56)]
 
 
-@dataclass(frozen=True)
-class SumBlock:
+@record
+class SumBlock(Value):
     """Entries of a vector that get the same noise. All numbers are in steps: entries are whole numbers.
 
     Parameters
@@ -70,18 +66,15 @@ class SumBlock:
     """
 
     name: str
-    length: int
-    largest: int
-    sigma: float = 0.0
-    change: float = 0.0
-    triangle: int = 0
+    length: Annotated[int, Field(ge=1)]
+    largest: Count
+    sigma: AtLeastZero = 0.0
+    change: AtLeastZero = 0.0
+    triangle: Count = 0
 
     def __post_init__(self) -> None:
-        check_parameters(self, CONSTRAINTS)
         if self.triangle and self.length % (self.triangle * (self.triangle + 1) // 2):
             raise InvalidInputError(f"the block {self.name!r} does not consist of whole matrices")
-        object.__setattr__(self, "sigma", float(self.sigma))
-        object.__setattr__(self, "change", float(self.change))
 
     def shares(self, n_adding: int) -> tuple[tuple[float, int], ...]:
         """Return the standard deviations of one site's noise, rounded up, and how many entries get them.

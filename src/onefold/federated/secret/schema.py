@@ -5,20 +5,20 @@ before anybody looks at a row. Files of contracts hold both: what is summed, and
 """
 
 import copy
-import json
 import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
+from pydantic_core import core_schema
 
 from onefold._base.arrays import Floats, Integers
-from onefold._base.files import read_saved, write_whole
 from onefold._base.fixed_point import MOST_ROWS
+from onefold._base.records import Content, Record, plain_of, record
 from onefold._base.validation import Instance, Number, OneOf, check_parameter
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor, TableSynthesizer
 from onefold.fabrication.maps import declared_pairs
 from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
@@ -35,7 +35,6 @@ from onefold.tables import Schema
 
 __all__ = ["SchemaSum"]
 
-KIND, VERSION = "onefold sum of tables", 1
 ROWS_ABOUT = 10_000  # where the schema does not say
 FIRST = "-1"  # how the first round of two is called, after the name of both
 SAME = 1e-9  # relative distance within which numbers of two machines are the same
@@ -214,7 +213,21 @@ def middle_of(schema: Schema) -> Floats:
 KINDS = {"moments": _Moments, "tables": _Tables}
 
 
-class SchemaSum:
+@record
+class _Written:
+    """What a file says about a sum of tables."""
+
+    what: str
+    epsilon: float
+    delta: float
+    rounds: int
+    schema: dict[str, Any]
+    contract: SumContract
+    first: SumContract | None
+    answers: tuple[Content, ...]
+
+
+class SchemaSum(Record, kind="contract of a sum"):
     """An encrypted sum of tables: what is summed, and the contract, from a schema alone.
 
     Parameters
@@ -314,7 +327,7 @@ class SchemaSum:
         """Whether this is the first round of two."""
         return isinstance(self._summed, _Centre)
 
-    def proceed(self, answers: Iterable[bytes]) -> "SchemaSum":
+    def proceed(self, answers: Iterable[bytes]) -> Self:
         """Return the second of two rounds, among the sites that were in the first.
 
         Parameters
@@ -397,109 +410,43 @@ class SchemaSum:
         """
         return self._summed.result(opened, anyway)
 
-    def to_bytes(self) -> bytes:
-        """Return the schema and the contract as bytes, for all participants; they hold nothing secret.
+    # --- files --------------------------------------------------------------------------------------------
 
-        Returns
-        -------
-        bytes
-            JSON.
-        """
-        plain: dict[str, Any] = {
-            "kind": KIND,
-            "version": VERSION,
+    def _kept_parts(self, compact: bool) -> dict[str, Any]:
+        """What :class:`_Written` reads."""
+        return {
             "what": self.what,
             "epsilon": self._epsilon,
             "delta": self._delta,
+            "rounds": self._rounds,
             "schema": self.schema.to_dict(),
-            "contract": json.loads(self.total.contract.to_bytes()),
+            "contract": self.total.contract,
+            "first": None if self.first is None else self.first.total.contract,
+            "answers": self._answers,
         }
-        if self._rounds == 2:
-            plain["rounds"] = 2
-        if self.first is not None:
-            plain["first"] = json.loads(self.first.total.contract.to_bytes())
-            plain["answers"] = [answer.hex() for answer in self._answers]
-        return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False).encode()
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> "SchemaSum":
-        """Read what :meth:`to_bytes` returned, and refuse a contract that does not follow from its schema.
-
-        Parameters
-        ----------
-        content : bytes
-            The schema and the contract.
-
-        Returns
-        -------
-        SchemaSum
-            The sum.
-        """
-        return _read(content)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schema and the contract to a file for all participants; it holds nothing secret.
-
-        Parameters
-        ----------
-        path : str or os.PathLike
-            The file.
-        """
-        write_whole(path, self.to_bytes(), public=True)
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        return core_schema.no_info_after_validator_function(cls._of, handler.generate_schema(_Written))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "SchemaSum":
-        """Read a file, and refuse a contract that does not follow from what it says about the sum.
+    def _of(cls, written: _Written) -> Self:
+        """The sum of a file, computed anew; refused if its contract does not follow from what it says."""
+        before = written.contract if written.first is None else written.first
+        name = before.round_id.removesuffix(FIRST) if written.rounds == 2 else before.round_id
+        schema, numbers = Schema.from_dict(written.schema), (written.epsilon, written.delta)
+        made = cls(name, SumParties.of(before), schema, written.what, *numbers, written.rounds)  # type: ignore[arg-type]
+        made._keep(before)
+        if written.first is not None:
+            made = made.proceed(written.answers)
+            made._keep(written.contract)
+        return made
 
-        Parameters
-        ----------
-        path : str or os.PathLike
-            A file written by :meth:`save`.
-
-        Returns
-        -------
-        SchemaSum
-            The sum.
-        """
-        return read_saved(path, "there is no contract of a sum", _read)
-
-
-def _read(content: bytes) -> SchemaSum:
-    try:
-        plain = json.loads(content)
-        if plain["kind"] != KIND or plain["version"] != VERSION:
-            raise ValueError
-        contract = SumContract.from_bytes(canonical(plain["contract"]))
-        if "first" not in plain:
-            return _as_written(_made(plain, contract), contract)
-        before = SumContract.from_bytes(canonical(plain["first"]))
-        answers = [bytes.fromhex(answer) for answer in plain["answers"]]
-        return _as_written(_as_written(_made(plain, before), before).proceed(answers), contract)
-    except _Changed:
-        raise FileFormatError(CHANGED) from None
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError):
-        raise FileFormatError("damaged, or not a contract of a sum (onefold federate sum new)") from None
-
-
-class _Changed(Exception):
-    """That a contract does not follow from what its file says."""
-
-
-def _made(plain: Mapping[str, Any], contract: SumContract) -> SchemaSum:
-    """The first or only round of a file, computed anew."""
-    rounds = plain.get("rounds", 1)
-    name = contract.round_id.removesuffix(FIRST) if rounds == 2 else contract.round_id
-    schema, parties = Schema.from_dict(plain["schema"]), SumParties.of(contract)
-    return SchemaSum(name, parties, schema, plain["what"], plain["epsilon"], plain["delta"], rounds)
-
-
-def _as_written(found: SchemaSum, contract: SumContract) -> SchemaSum:
-    """A sum with the contract of its file, which is the same on all machines, to the last digit."""
-    own = found.total.contract
-    if not _alike(json.loads(own.to_bytes()), json.loads(contract.to_bytes())):
-        raise _Changed
-    found.total = EncryptedSum(contract)
-    return found
+    def _keep(self, contract: SumContract) -> None:
+        """Take the contract of a file, which is the same on all machines, to the last digit."""
+        if not _alike(plain_of(self.total.contract, {}), plain_of(contract, {})):
+            raise InvalidInputError(CHANGED)
+        self.total = EncryptedSum(contract)
 
 
 def _alike(one: Any, other: Any) -> bool:
