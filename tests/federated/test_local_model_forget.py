@@ -18,6 +18,7 @@ from onefold.federated import GlobalClassifier, LocalModel
 from onefold.federated.access.log import MembershipLog
 from onefold.privacy import Laplace, OptimalNoise
 from reference.forging import with_array
+from reference.summing import rewritten
 from tiers import later
 
 # Stacks of small machines, machines alone, several layers, few and many features, probing, both precisions.
@@ -442,8 +443,15 @@ def test_file_whose_rows_nobody_can_have_counted_is_refused(tmp_path) -> None:
     X = np.random.default_rng(0).random((20, 3))
     LocalModel(FoldingClassifier(n_components=2)).fit(X, np.arange(20) % 2).save(tmp_path / "site")
     content = (tmp_path / "site").read_bytes()
-    for value in (np.inf, np.nan):
-        changed = with_array(content, "extras/n_ever", lambda _, value=value: np.array([value]))
-        (tmp_path / "site").write_bytes(changed)
-        with pytest.raises(FileFormatError, match="rows in this file cannot be read"):
+    for n_ever in (19, -1, 1.5, None):
+        (tmp_path / "site").write_bytes(
+            with_array(content, "extras/beside", lambda beside, n_ever=n_ever: counted(beside, n_ever))
+        )
+        with pytest.raises(FileFormatError):
             LocalModel.load(tmp_path / "site")
+
+
+def counted(beside: np.ndarray, n_ever: object) -> np.ndarray:
+    """What belongs to a model, with another number of rows that ever came."""
+    changed = rewritten(beside.tobytes(), lambda plain: plain["rows"].update(n_ever=n_ever))
+    return np.frombuffer(changed, dtype=np.uint8)

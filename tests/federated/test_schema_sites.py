@@ -124,20 +124,24 @@ def test_saved_model_and_parcel_keep_the_schema(tmp_path: Path) -> None:
     assert opened.profile("north").schema_fields == private.profile("north").schema_fields
 
 
+def beside(fields: dict[str, object]) -> bytes:
+    return pack("what belongs to the model of a site", 1, {"offset": None, "rows": None, **fields}, {})
+
+
 @pytest.mark.parametrize(
     "content",
     [
         b"",
-        b"{",
         b"[" * 100_000,
-        b"{}",
-        b'{"fields": [{}]}',
-        b'{"fields": [{"name": "a", "type": "boolean"}]}',
+        beside({}),
+        beside({"schema": {}}),
+        beside({"schema": {"fields": [{}]}}),
+        beside({"schema": {"fields": [{"name": "a", "type": "boolean"}]}}),
     ],
 )
 def test_parcel_with_a_damaged_schema_is_refused(content: bytes, tmp_path: Path) -> None:
     private = LocalModel(mechanism=noise(), schema=SCHEMA).fit(table())
-    extras = {"schema": np.frombuffer(content, dtype=np.uint8)}
+    extras = {"beside": np.frombuffer(content, dtype=np.uint8)}
     with pytest.raises(MessageError):
         LocalModel.from_parcel(ModelParcel("north", io.to_bytes(private.estimator_, extras)))
     io.save(private.estimator_, tmp_path / "model", extras)

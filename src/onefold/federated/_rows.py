@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
+from onefold._base.arrays import AnyArray, Array, Index, Labels, sizes_of
+from onefold._base.records import ArrayField, Record, record
 from onefold._base.validation import check_parameters
-from onefold.exceptions import FileFormatError, InvalidInputError
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication import Fabricator, PrivateClassifier
 from onefold.federated.contract import default_classifier, encoded_table
 from onefold.models import AutoencoderClassifier, ClassModels, StackMemory
@@ -30,18 +31,23 @@ GIVEN_BATCHES = "the division into batches was given: it may have been chosen by
 PUBLIC_BATCHES = "the given division into batches was chosen without looking at the raw rows"
 
 
-@dataclass(frozen=True, eq=False)
-class SiteRows:
+@record
+class SiteRows(Record, kind="rows of a site"):
     """Rows in the order they came, without those that were forgotten."""
 
     values: Array  # (n, p) what the classifier is fitted on
-    labels: Labels
+    labels: Annotated[Labels, ArrayField("fiubUO", (1,))]
     numbers: Index  # of each row among all rows that ever came
     batches: Index  # machine of each row within its class
     n_ever: int
     noisy: Array | None = None  # (n, p) what fabricated rows were made of
     clustered: tuple[Any, ...] = ()  # classes that k-means divided by looking at the rows
     partition: str | None = None  # how classes were divided: by the classifier, or "given"; None: not yet
+
+    def __post_init__(self) -> None:
+        sizes_of(self, values="np", labels="n", numbers="n", batches="n", noisy="np")
+        if not ((self.numbers >= 0) & (self.numbers < self.n_ever)).all():
+            raise InvalidInputError("more rows are numbered than ever came")
 
     @classmethod
     def new(cls, values: Array, labels: Labels, noisy: Array | None = None) -> SiteRows:
@@ -89,43 +95,6 @@ class SiteRows:
         return replace(
             self, batches=batches, clustered=tuple(clustered), partition=self.partition or partition
         )
-
-    def to_arrays(self) -> Arrays:
-        """As arrays for a file."""
-        labels = self.labels.astype(np.str_) if self.labels.dtype == object else self.labels
-        found = {
-            "values": self.values,
-            "labels": labels,
-            "numbers": self.numbers,
-            "batches": self.batches,
-            "n_ever": np.array([self.n_ever]),
-            "clustered": np.array(self.clustered, dtype=labels.dtype),
-        }
-        return found if self.noisy is None else {**found, "noisy": self.noisy}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, AnyArray]) -> SiteRows:
-        """What :meth:`to_arrays` made."""
-        try:
-            rows = cls(
-                arrays["values"],
-                arrays["labels"],
-                arrays["numbers"].astype(np.intp),
-                arrays["batches"].astype(np.intp),
-                int(arrays["n_ever"][0]),
-                arrays.get("noisy"),
-                tuple(arrays["clustered"].tolist()),
-            )
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError):
-            raise FileFormatError("the rows in this file cannot be read") from None
-        lengths = {len(rows.values), len(rows.labels), len(rows.numbers), len(rows.batches)}
-        if (
-            len(lengths) != 1
-            or rows.values.ndim != 2
-            or (rows.noisy is not None and len(rows.noisy) not in lengths)
-        ):
-            raise FileFormatError("the rows in this file cannot be read")
-        return rows
 
 
 def _narrow(labels: Labels) -> Labels:
@@ -452,8 +421,3 @@ def positions_of(wanted: ArrayLike, present: AnyArray, what: str) -> Index:
     if len(set(keys)) != len(keys) or any(key not in places for key in keys):
         raise InvalidInputError(f"rows to forget must be distinct {what} of rows that are still there")
     return np.array([places[key] for key in keys], dtype=np.intp)
-
-
-def partition_of(estimator: Any) -> str:
-    """How the classifier divides a class."""
-    return estimator.partition if isinstance(estimator, ClassModels) else "single"

@@ -4,16 +4,14 @@ All of it follows from the schema and from one row at a time, so that sites need
 tables alike.
 """
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from onefold._base.arrays import AnyArray, Arrays, Floats, Labels, Mask
-from onefold._base.foreign import NOT_READABLE, parse_json
-from onefold.exceptions import FileFormatError, InvalidInputError, printable
+from onefold._base.arrays import Floats, Labels
+from onefold.exceptions import InvalidInputError, printable
 from onefold.federated.messages import LONGEST_LABEL, Profile
 from onefold.models import FoldingClassifier
 from onefold.models.folding import AUTO_MEAN_SQUARE
@@ -29,15 +27,10 @@ __all__ = [
     "class_list",
     "default_classifier",
     "encoded_table",
-    "known_labels",
     "message_classes",
-    "schema_arrays",
     "schema_fields",
-    "schema_from",
     "schema_scale",
 ]
-
-SCHEMA = "schema"  # the name under which a file of a model keeps it
 
 
 # --- tables -----------------------------------------------------------------------------------------------
@@ -83,15 +76,6 @@ def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
     else:
         found = np.asarray(label.show(label.parse(y, tuple(schema.missing_values))))
     return _plain(found, label.levels)
-
-
-def known_labels(schema: Schema, X: Any) -> tuple[Labels, Mask] | None:
-    """Labels of a table in the types of :func:`class_labels`, and which rows have one; None without any."""
-    label = schema.label
-    if label is None or not label.is_category or label.name not in X:
-        return None
-    found, known = schema.labels(X, strict=False)
-    return _plain(found, label.levels), known
 
 
 def class_list(schema: Schema) -> Labels:
@@ -162,22 +146,3 @@ def schema_fields(sums: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...
     What cannot be printed is escaped, and a long name is cut off: the sums are of whole names.
     """
     return tuple((printable(name)[:LONGEST_LABEL], total) for name, total in sums)
-
-
-# --- in files ---------------------------------------------------------------------------------------------
-
-
-def schema_arrays(schema: Schema) -> Arrays:
-    """A schema for the file of a model."""
-    return {SCHEMA: np.frombuffer(json.dumps(schema.to_dict()).encode(), dtype=np.uint8)}
-
-
-def schema_from(arrays: Mapping[str, AnyArray], n_features: int) -> Schema:
-    """The schema that :func:`schema_arrays` put into a file, for a model of so many features."""
-    try:
-        schema = Schema.from_dict(parse_json(arrays[SCHEMA].astype(np.uint8).tobytes()))
-    except NOT_READABLE:
-        raise FileFormatError("the schema in this file cannot be read") from None
-    if schema.width != n_features:
-        raise FileFormatError("the schema in this file is not that of its model")
-    return schema

@@ -12,8 +12,9 @@ from sklearn.exceptions import NotFittedError
 
 from onefold._base.arrays import AnyArray, Array, Arrays, Index, Labels
 from onefold._base.confined import try_confined
+from onefold._base.records import Record, record
 from onefold._base.validation import check_rows
-from onefold.exceptions import InvalidInputError, MessageError
+from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.fabrication import PrivateClassifier
 from onefold.federated._rows import (
     Forgotten,
@@ -21,14 +22,13 @@ from onefold.federated._rows import (
     SiteRows,
     identifiers,
     more_identifiers,
-    partition_of,
     positions_of,
     with_more_rows,
     with_rows,
     without_rows,
 )
 from onefold.federated.access.log import MembershipLog
-from onefold.federated.contract import SCHEMA, schema_arrays, schema_fields, schema_from
+from onefold.federated.contract import schema_fields
 from onefold.federated.joined import Agreement, JoinedSums, Offset, squared_with
 from onefold.federated.messages import (
     Answers,
@@ -45,13 +45,39 @@ from onefold.models import JOINED, MAXIMA
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.ledger import AnyLedger
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["Forgotten", "LocalModel"]
 
 NOISE_UNKNOWN = "this model is private: load with like=LocalModel(...) to name its noise"
 # Samples of one machine in a parcel: rebuilding it takes the square of this in memory, and the cube in time.
-OFFSET = "offset"  # array of a file that holds what the server published
 LARGEST_MACHINE = 10_000
+BESIDE = "beside"  # array of a file that holds what is no part of the classifier
+
+
+@record
+class _Beside(Record, kind="what belongs to the model of a site"):
+    schema: dict[str, Any] | None
+    offset: Offset | None
+    rows: SiteRows | None
+
+    def __post_init__(self) -> None:
+        if self.schema is not None:
+            Schema.from_dict(self.schema)  # refuses what is none
+
+    @classmethod
+    def of(cls, extras: Arrays) -> Self:
+        """Read what a file holds besides its classifier."""
+        return cls.from_bytes(extras[BESIDE].tobytes()) if BESIDE in extras else cls(None, None, None)
+
+    def schema_of(self, estimator: Any) -> Schema:
+        """The schema by which the rows of a classifier are encoded."""
+        if self.schema is None:
+            return AS_THEY_STAND
+        schema = Schema.from_dict(self.schema)
+        if schema.width != estimator.n_features_in_:
+            raise FileFormatError("the schema in this file is not that of its model")
+        return schema
 
 
 class LocalModel(BaseEstimator):
@@ -82,7 +108,7 @@ class LocalModel(BaseEstimator):
         Account of what was spent on the same data, for a model with noise: every :meth:`fit` and
         :meth:`extend` is entered there before any noise is drawn, and refused beyond its limit. None counts
         nothing.
-    schema : Schema or None, default=None
+    schema : Schema, default=None
         The declared contract of the site's table, the same at all sites. Rows and queries are then tables: a
         frame, a dict of columns, or a table that was read, and are encoded by the contract. None takes rows
         of numbers.
@@ -162,7 +188,7 @@ class LocalModel(BaseEstimator):
         random_state: Any = None,
         keep_rows: bool = True,
         ledger: AnyLedger = None,
-        schema: Schema | None = None,
+        schema: Any = None,
     ) -> None:
         self.estimator = estimator
         self.mechanism = mechanism
@@ -620,7 +646,7 @@ class LocalModel(BaseEstimator):
         """
         try:
             estimator = from_bytes(parcel.content, LARGEST_MACHINE)
-            schema = _schema_in(load_extras(parcel.content), estimator)
+            schema = _Beside.of(load_extras(parcel.content)).schema_of(estimator)
         except InvalidInputError:
             raise MessageError("the parcel holds no model") from None
         guarantee = getattr(estimator, "guarantee_", None)
@@ -646,9 +672,8 @@ class LocalModel(BaseEstimator):
         with_rows : bool, default=True
             Add what :meth:`forget` needs, in the same privacy, at twice the size.
         """
-        rows = getattr(self, "_rows", None)
-        kept = rows.to_arrays() if with_rows and rows is not None else {}
-        save(cast(Any, self._fitted()), path, kept | self._declared())
+        rows = getattr(self, "_rows", None) if with_rows else None
+        save(cast(Any, self._fitted()), path, self._extras(rows))
 
     @classmethod
     def load(
@@ -674,13 +699,13 @@ class LocalModel(BaseEstimator):
         estimator = load(path)
         if not hasattr(estimator, "distances"):
             raise InvalidInputError("the file holds no classifier")
-        arrays = load_extras(path)
-        model = cls._of(estimator, _schema_in(arrays, estimator), like)
-        if OFFSET in arrays:
-            model.offset_ = Offset.from_bytes(arrays[OFFSET].tobytes())
-        if "values" in arrays:
-            rows = model._rows = replace(SiteRows.from_arrays(arrays), partition=partition_of(estimator))
-            model._ids = None if ids is None else identifiers(ids, rows.n_ever, rows.numbers)
+        beside = _Beside.of(load_extras(path))
+        model = cls._of(estimator, beside.schema_of(estimator), like)
+        if beside.offset is not None:
+            model.offset_ = beside.offset
+        if beside.rows is not None:
+            model._rows = beside.rows
+            model._ids = None if ids is None else identifiers(ids, beside.rows.n_ever, beside.rows.numbers)
         return model
 
     @classmethod
@@ -743,13 +768,13 @@ class LocalModel(BaseEstimator):
 
     def _content(self) -> bytes:
         """The file of the model without its rows."""
-        return to_bytes(self._fitted(), self._declared())
+        return to_bytes(self._fitted(), self._extras())
 
-    def _declared(self) -> Arrays:
-        schema = {} if self.schema_.plain else schema_arrays(self.schema_)
-        if self.offset_ is None:
-            return schema
-        return schema | {OFFSET: np.frombuffer(self.offset_.to_bytes(), dtype=np.uint8)}
+    def _extras(self, rows: SiteRows | None = None) -> Arrays:
+        schema = None if self.schema_.plain else self.schema_.to_dict()
+        if (schema, self.offset_, rows) == (None, None, None):
+            return {}
+        return {BESIDE: np.frombuffer(_Beside(schema, self.offset_, rows).to_bytes(), dtype=np.uint8)}
 
     def _kept(self) -> SiteRows:
         self._fitted()
@@ -768,7 +793,3 @@ def try_model(path: str | os.PathLike[str]) -> None:
     model = LocalModel.load(path)
     query = Query("trial", np.zeros((1, model.profile("trial").n_features)))
     model.answer(query, "trial")
-
-
-def _schema_in(arrays: Arrays, estimator: Any) -> Schema:
-    return schema_from(arrays, estimator.n_features_in_) if SCHEMA in arrays else Schema.of(None)

@@ -34,7 +34,7 @@ from onefold.privacy.contract import contract_rows, encoding_of, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
-from onefold.tables.schema import differing
+from onefold.tables.schema import AS_THEY_STAND, differing
 
 __all__ = ["MomentFederation", "moments_in", "plain_moments_in", "release_moments"]
 
@@ -66,7 +66,7 @@ def release_moments(
     encoder: Encoder | None = None,
     person: Any = None,
     *,
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
 ) -> bytes:
     """Release the private moments of a site's encoded records, once, as bytes without pickle.
 
@@ -86,7 +86,7 @@ def release_moments(
         Who each record is about: the release is then private for persons, see
         :meth:`onefold.privacy.PrivateMoments.fit`. None takes the person column of a schema that declares
         ``rows_per_person``; False takes none.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         The declared contract of the table, the same at all sites, of which the release tells the names of
         the fields. Cells outside it are mapped by its rules, records without a declared class are left out,
         and its longest row takes the place of ``radius`` unless there is an encoder.
@@ -125,10 +125,9 @@ def release_moments(
     if learns(encoder):
         raise InvalidInputError("sites need the same public encoder: one of onefold.encoders, or None")
     agreed: PrivateMoments = clone(moments)
-    declared = Schema.of(schema)
-    if not declared.plain:
-        X, y, person = contract_rows(declared, X, y, person, leave_out=True)
-        agreed.set_params(**_declared(agreed, declared, encoder, person))
+    if not schema.plain:
+        X, y, person = contract_rows(schema, X, y, person, leave_out=True)
+        agreed.set_params(**_declared(agreed, schema, encoder, person))
     if y is None:
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
@@ -140,9 +139,9 @@ def release_moments(
         schema=declared,
         conditions=() if told is None else (told,),
     )
-    released.encoding_ = encoding_of(declared, description(encoder))
-    if not declared.plain:
-        released.schema_fields_ = schema_fields(declared.field_digests)
+    released.encoding_ = encoding_of(schema, description(encoder))
+    if not schema.plain:
+        released.schema_fields_ = schema_fields(schema.field_digests)
     return released.to_bytes()
 
 
@@ -261,7 +260,7 @@ class MomentFederation:
 
     Parameters
     ----------
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         The declared contract of the sites' tables: releases by another one are refused with the first
         difference, and a fitted model is asked about tables.
     epsilon : float or None, default=None
@@ -342,7 +341,7 @@ class MomentFederation:
 
     def __init__(
         self,
-        schema: Schema | None = None,
+        schema: Schema = AS_THEY_STAND,
         *,
         epsilon: float | None = None,
         delta: float = 1e-5,
@@ -358,7 +357,7 @@ class MomentFederation:
         x_range: Any = None,
         y_range: Any = None,
     ) -> None:
-        self.schema, self.most_rows, self.whitening = Schema.of(schema), most_rows, whitening
+        self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
         self.second_moments, self.head, self.lift = second_moments, head, lift

@@ -19,6 +19,7 @@ from onefold.federated.number_sums import NumberRelease
 from onefold.privacy import Guarantee
 from onefold.tables import Schema
 from onefold.tables.columns import rows_of
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["RegressionSimulation", "simulate_regression"]
 
@@ -91,7 +92,7 @@ def simulate_regression(
     n_clients: int = 10,
     *,
     spread: str = "even",
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
     epsilon: float | None = None,
     delta: float = 1e-5,
     lift: int | None = None,
@@ -116,7 +117,7 @@ def simulate_regression(
         Number of sites.
     spread : {"even", "sorted"}, default="even"
         Rows at random, or sorted by output, so that each site knows a part of the range only.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         The declared contract of the table, whose label is a number with a range.
     epsilon : float or None, default=None
         Privacy loss for a record; None for sums without noise.
@@ -157,12 +158,11 @@ def simulate_regression(
 
     check_parameter("n_clients", n_clients, Whole(1))
     check_parameter("spread", spread, OneOf(("even", "sorted")))
-    declared = Schema.of(schema)
-    if declared.plain and (x_range is None or y_range is None):
+    if schema.plain and (x_range is None or y_range is None):
         raise InvalidInputError("without a schema give the declared ranges, x_range and y_range")
-    rows, outputs = _pairs(X, y, declared)
+    rows, outputs = _pairs(X, y, schema)
     if X_test is not None:
-        queries, truth = _pairs(X_test, y_test, declared)
+        queries, truth = _pairs(X_test, y_test, schema)
     else:
         order = np.random.default_rng(random_state).permutation(len(outputs))
         test, train = np.split(order, [round(TEST_SHARE * len(order))])
@@ -174,12 +174,12 @@ def simulate_regression(
         raise InvalidInputError(f"every site needs {FEWEST_ROWS} rows at least")
     by_output = np.argsort(outputs, kind="stable")
     at_random = np.random.default_rng(random_state).permutation(len(outputs))
-    if lift is None and not declared.plain:
-        lift = NumberRelease(declared, epsilon).n_directions or None
+    if lift is None and not schema.plain:
+        lift = NumberRelease(schema, epsilon).n_directions or None
     settings: dict[str, Any] = {"lift": lift, "x_range": x_range, "y_range": y_range}
 
     def released(federation: MomentFederation, some: Any) -> bytes:
-        return federation.release(rows_of(rows, some), outputs[some] if declared.plain else None)
+        return federation.release(rows_of(rows, some), outputs[some] if schema.plain else None)
 
     def made() -> MomentFederation:
         return MomentFederation(schema, epsilon=epsilon, delta=delta, **settings)

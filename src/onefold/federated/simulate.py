@@ -28,6 +28,7 @@ from onefold.models import JOINED, AutoencoderClassifier, FoldingClassifier, max
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels
 from onefold.privacy.contract import under_contract
 from onefold.tables import Schema
+from onefold.tables.schema import AS_THEY_STAND
 
 __all__ = ["LIES", "METHODS", "Simulation", "lie", "simulate"]
 
@@ -128,7 +129,7 @@ def simulate(
     partition: str | Sequence[ArrayLike] = "iid",
     *,
     method: str = "auto",
-    schema: Schema | None = None,
+    schema: Schema = AS_THEY_STAND,
     estimator: DistanceClassifier | None = None,
     X_test: Any = None,
     y_test: ArrayLike | None = None,
@@ -169,7 +170,7 @@ def simulate(
         "moments": the scores alone; sites are not asked.
         "auto": "moments" for a table with a schema, where distances say little, and else "joined"; also
         where an estimator, a mechanism, liars or another rule than the minimum is given.
-    schema : Schema or None, default=None
+    schema : Schema, default=AS_THEY_STAND
         The declared contract of the table, as in :class:`LocalModel`.
     estimator : classifier or None, default=None
         The classifier every site uses; None takes that of :class:`LocalModel`, and for a joined federation
@@ -224,20 +225,19 @@ def simulate(
     >>> result.federated > max(result.alone)
     True
     """
-    declared = Schema.of(schema)
-    X, y = encoded_table(declared, X, y, mechanism)
-    if X_test is not None and not declared.plain:
-        X_test, y_test = declared.transform(X_test), class_labels(declared, X_test, y_test)
+    X, y = encoded_table(schema, X, y, mechanism)
+    if X_test is not None and not schema.plain:
+        X_test, y_test = schema.transform(X_test), class_labels(schema, X_test, y_test)
     if labelled is not None:
-        labelled = declared.transform(labelled[0]), class_labels(declared, *labelled)
+        labelled = schema.transform(labelled[0]), class_labels(schema, *labelled)
     features, labels, asked, truth = _parts(X, y, X_test, y_test)
     sites = _sites(labels, n_clients, partition, random_state, partition_options)
     lies = _lies(liars, n_clients)
     check_parameter("method", method, OneOf(METHODS))
     if method == "auto":
         needs_sites = estimator is not None or mechanism is not None or lies or rule != "min"
-        method = "joined" if declared.plain or needs_sites else "moments"
-    prototype = _prototype(method, declared, estimator)
+        method = "joined" if schema.plain or needs_sites else "moments"
+    prototype = _prototype(method, schema, estimator)
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
     public: Any = (
@@ -251,13 +251,13 @@ def simulate(
             raise InvalidInputError(
                 "the method 'moments' has no rules, liars and mechanisms: use 'folding' or MomentFederation"
             )
-        return _from_sums(server.classes_, features, labels, asked, truth, sites, declared, counts, pooled)
+        return _from_sums(server.classes_, features, labels, asked, truth, sites, schema, counts, pooled)
     private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
-    by_folding = _prototype("folding", declared, estimator)
+    by_folding = _prototype("folding", schema, estimator)
     floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
     given, sums = features, None
     if method == "joined":
-        sums = _Sums(server.classes_, features, labels, sites, declared)
+        sums = _Sums(server.classes_, features, labels, sites, schema)
         features, asked = sums.prepared(features), sums.prepared(asked)
         public = None if public is None else (sums.prepared(public[0]), public[1])
     plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
@@ -284,7 +284,7 @@ def simulate(
         else:
             answers = one.join(sums.alone(features[held], labels[held], one)).answers(asked)
             together = one.classes_[answers.argmin(axis=1)]
-    predicted = plain.predicted(lying=True)
+    predicted = plain.lying.predicted()
     return Simulation(
         tuple(plain.alone),
         float("nan") if together is None else _accuracy(together, truth),
@@ -292,10 +292,12 @@ def simulate(
         server.classes_,
         counts,
         len(truth),
-        honest=_accuracy(plain.predicted(lying=False), truth),
+        honest=_accuracy(plain.honest.predicted(), truth),
         private_alone=None if private is None else tuple(private.alone),
-        private_federated=None if private is None else _accuracy(private.predicted(lying=True), truth),
-        guarantees=None if private is None else tuple(private.promised(declared)),
+        private_federated=None if private is None else _accuracy(private.lying.predicted(), truth),
+        guarantees=None
+        if private is None
+        else tuple(under_contract(each, schema) for each in private.guarantees),
         query_bytes=n_clients * len(Query("simulation", floats).to_bytes()),
         answer_bytes=plain.answer_bytes,
         model_bytes=None if private is None else private.model_bytes,
@@ -434,44 +436,41 @@ class _Round:
         self.alone: list[float] = []
         self.guarantees: list[Guarantee] = []
         self.answer_bytes = self.model_bytes = 0
-        self.kept: dict[bool, _Smallest | _Everything] = {}
+        self.honest = _Answers(server, public)
+        self.lying = _Answers(server, public) if lies else self.honest
         self.likeness: tuple[str, float | None] | None = None
 
     def ask(self, number: int, model: LocalModel) -> None:
         """Let one site answer, honestly and, if it is a liar, once more."""
-        classes, largest = self.server.classes_, maximum_of(model.measure)
+        classes, self.largest = self.server.classes_, maximum_of(model.measure)
         likeness = (model.measure, model.scale)
         self.likeness = likeness if self.likeness is None else self.likeness
         check_alike(likeness, self.likeness)
         own = model.answers(self.X_test)
         self.alone.append(_accuracy(model.classes_[own.argmin(axis=1)], self.y_test))
-        columns = tuple(_columns(model.classes_, classes).tolist())
-        measure, scale = (JOINED, 1.0) if self.squared else (model.measure, model.scale)
+        labelled = None if self.public is None else model.answers(self.public[0], classes)
         if self.squared:
-            own = own.astype(np.float64) ** 2
-        message = Answers("simulation", f"site-{number}", columns, measure, scale, own)
-        self.answer_bytes += len(message.to_bytes())
+            likeness, own = (JOINED, 1.0), own.astype(np.float64) ** 2
+            labelled = None if labelled is None else labelled.astype(np.float64) ** 2
+        columns = tuple(_columns(model.classes_, classes).tolist())
+        self.answer_bytes += len(Answers("simulation", f"site-{number}", columns, *likeness, own).to_bytes())
         if model.guarantee_ is not None:
             self.guarantees.append(model.guarantee_)
             if model.is_private:
                 self.model_bytes += len(model.to_parcel(f"site-{number}").to_bytes())
-        answers = align(own, model.classes_, classes, largest)
-        labelled = None if self.public is None else model.answers(self.public[0], classes)
-        if self.squared and labelled is not None:
-            labelled = labelled.astype(np.float64) ** 2
-        self._keep(False, largest).add(answers, labelled)
+        answers = align(own, model.classes_, classes, self.largest)
+        self.honest.add(answers, labelled, self.largest)
         if number in self.lies:
             self.liars.append((self.lies[number], answers, labelled))
         elif self.lies:
-            self._keep(True, largest).add(answers, labelled)
-        self.largest = largest
+            self.lying.add(answers, labelled, self.largest)
 
     def finish(self, offset: Offset | None) -> None:
         """Add the public offset to all answers, then let liars change what they would have answered."""
-        if self.squared and offset is not None:
+        if offset is not None:
             added = offset.of(self.X_test)
             public = None if self.public is None else offset.of(self.public[0])
-            for kept in self.kept.values():
+            for kept in {self.honest, self.lying}:
                 kept.move(added, public)
             self.liars = [
                 (kind, answers + added, None if known is None or public is None else known + public)
@@ -480,86 +479,47 @@ class _Round:
         for kind, answers, labelled in self.liars:
             lied = lie(kind, answers, self.largest, self.rng)
             known = None if labelled is None else lie(kind, labelled, self.largest, self.rng)
-            self._keep(True, self.largest).add(lied, known)
-
-    def promised(self, schema: Schema) -> list[Guarantee]:
-        """What each site's model promises; the rows were encoded by the schema."""
-        return [under_contract(each, schema) for each in self.guarantees]
-
-    def predicted(self, lying: bool) -> Labels:
-        """The classes of the combined answers."""
-        measures = self.kept[lying and bool(self.lies)].combined()
-        return np.asarray(self.server.classes_[decide(measures)])
-
-    def _keep(self, lying: bool, largest: float) -> _Smallest | _Everything:
-        if lying not in self.kept:
-            rule, n_liars = self.server.rule, self.server.n_liars
-            if rule in ("checked", "weighted"):
-                truth = None if self.public is None else self.public[1]
-                self.kept[lying] = _Everything(rule, n_liars, largest, truth)
-            else:
-                self.kept[lying] = _Smallest(n_liars if rule == "trimmed" else 0, largest)
-        return self.kept[lying]
+            self.lying.add(lied, known, self.largest)
 
 
-class _Smallest:
-    """For the minimum and the trimmed rule: the f + 1 smallest answers, and the number of sites by class."""
+class _Answers:
+    """The answers of the sites so far, by the rule: all of them, or the f + 1 smallest for each class.
 
-    def __init__(self, n_liars: int, largest: float) -> None:
-        self.n_liars, self.largest = n_liars, largest
-        self.kept: Array | None = None
-        self.n_owners: Index | None = None
+    Under the checked and the weighted rule it is known only when all have answered which sites to believe.
+    """
 
-    def add(self, answers: Array, labelled: Array | None) -> None:
-        """Take the answers (n, C) of one site."""
-        owned = (answers < self.largest).any(axis=0)
-        if self.kept is None or self.n_owners is None:
-            self.n_owners = np.zeros(owned.shape, dtype=np.intp)
-            self.kept = np.full((self.n_liars + 1, *answers.shape), self.largest, dtype=answers.dtype)
-        self.n_owners += owned
-        if self.n_liars == 0:
-            self.kept = np.minimum(self.kept, answers)
-        else:
-            self.kept = np.sort(np.concatenate([self.kept, answers[None]]), axis=0)[:-1]
-
-    def move(self, added: Array, _: Array | None) -> None:
-        """Add the same offsets (n, C) to the answers of all sites: the order of the answers stays."""
-        assert self.kept is not None  # there is at least one site
-        self.kept = self.kept + added
-
-    def combined(self) -> Array:
-        """The combined measures (n, C) of all sites so far."""
-        assert self.kept is not None  # there is at least one site
-        assert self.n_owners is not None
-        cut = liars_withstood(self.n_owners, self.n_liars)
-        return np.asarray(np.take_along_axis(self.kept, cut[None, None, :], axis=0)[0])
-
-
-class _Everything:
-    """For the other rules all answers: which sites to believe is known only when all have answered."""
-
-    def __init__(self, rule: str, n_liars: int, largest: float, truth: Index | None) -> None:
-        self.rule, self.n_liars, self.largest, self.truth = rule, n_liars, largest, truth
+    def __init__(self, server: GlobalClassifier, public: tuple[AnyArray, Index] | None) -> None:
+        self.server, self.truth = server, None if public is None else public[1]
+        self.most = {"min": 1, "trimmed": server.n_liars + 1}.get(server.rule)
         self.answers: list[Array] = []
         self.labelled: list[Array] = []
+        self.n_owners: Any = 0  # of each class
 
-    def add(self, answers: Array, labelled: Array | None) -> None:
+    def add(self, answers: Array, labelled: Array | None, largest: float) -> None:
         """Take the answers (n, C) of one site, and those to the labelled queries if there are any."""
+        self.largest, self.n_owners = largest, self.n_owners + (answers < largest).any(axis=0)
         self.answers.append(answers)
-        if labelled is not None:
+        if self.most is None and labelled is not None:
             self.labelled.append(labelled)
+        if self.most is not None and len(self.answers) > self.most:
+            self.answers = list(np.sort(np.stack(self.answers), axis=0)[:-1])
 
     def move(self, added: Array, labelled: Array | None) -> None:
         """Add the same offsets (n, C) to the answers of all sites, others to those about labelled rows."""
         self.answers = [answers + added for answers in self.answers]
         self.labelled = [answers + labelled for answers in self.labelled if labelled is not None]
 
-    def combined(self) -> Array:
-        """The combined measures (n, C) of all sites so far."""
-        weights = None
-        if self.rule == "weighted" and self.truth is not None:
-            weights = learn_trust(np.stack(self.labelled), self.truth, self.largest)
-        return combine(np.stack(self.answers), self.rule, self.n_liars, self.largest, weights)
+    def predicted(self) -> Labels:
+        """The classes of the combined answers."""
+        rule, n_liars, answers = self.server.rule, self.server.n_liars, np.stack(self.answers)
+        if rule == "trimmed":
+            ranked, cut = np.sort(answers, axis=0), liars_withstood(self.n_owners, n_liars)
+            measures = np.take_along_axis(ranked, cut[None, None, :], axis=0)[0]
+        else:
+            trusted = rule == "weighted" and self.truth is not None
+            weights = learn_trust(np.stack(self.labelled), self.truth, self.largest) if trusted else None
+            measures = combine(answers, rule, n_liars, self.largest, weights)
+        return np.asarray(self.server.classes_[decide(measures)])
 
 
 # --- sites that lie, to show and test what a rule withstands -----------------------------------------------
