@@ -106,11 +106,7 @@ def align(answers: Array, own: AnyArray, classes: AnyArray, missing: float) -> A
 
 def owned_classes(answers: ArrayLike, largest: float = np.inf) -> Mask:
     """Return which classes each site has, (Q, C): not those for which it always answers the maximum."""
-    return _owned(check_answers(answers, 3, largest), largest)
-
-
-def _owned(values: Array, largest: float) -> Mask:
-    return np.asarray((values < largest).any(axis=1))
+    return np.asarray((check_answers(answers, 3, largest) < largest).any(axis=1))
 
 
 def decide(measures: ArrayLike) -> Index:
@@ -164,27 +160,17 @@ def combine(
     ndarray of shape (n, C)
         One measure for each query and class.
     """
-    check_parameter("n_liars", n_liars, Whole(0))
-    return combined(
-        check_answers(answers, 3, np.inf if rule == "min" else largest), rule, n_liars, largest, weights
-    )
-
-
-def combined(
-    values: Array, rule: str, n_liars: int, largest: float, weights: ArrayLike | None = None
-) -> Array:
-    """Do what :func:`combine` does, with answers and a number of liars that the caller has checked."""
     if rule == "min":
-        return np.asarray(values.min(axis=0))
+        return minimum(answers)
     if rule == "trimmed":
-        return _trimmed(values, n_liars, _owned(values, largest), largest)
+        return trimmed(answers, n_liars, largest=largest)
     if rule == "checked":
-        return _without(values, contradicting(values, n_liars, largest), n_liars, largest)
+        return checked(answers, n_liars, largest)
     if weights is None:
         raise InvalidInputError("the weighted rule needs weights")
     if not np.any(weights):  # the maximum for every class would look like an answer
         raise InvalidInputError("no site is trusted: the labelled queries speak for none of them")
-    return _weighted(values, weights, largest)
+    return weighted(answers, weights, largest)
 
 
 def minimum(answers: ArrayLike) -> Array:
@@ -254,13 +240,9 @@ def trimmed(
     """
     check_parameter("n_liars", n_liars, Whole(0))
     values = check_answers(answers, 3, largest)
-    mask = _owned(values, largest) if owned is None else np.asarray(owned)
+    mask = owned_classes(values, largest) if owned is None else np.asarray(owned)
     if mask.dtype != bool or mask.shape != (values.shape[0], values.shape[2]):
         raise InvalidInputError("owned must be true or false for each site and class, (Q, C)")
-    return _trimmed(values, n_liars, mask, largest)
-
-
-def _trimmed(values: Array, n_liars: int, mask: Mask, largest: float) -> Array:
     ranked = np.sort(np.where(mask[:, None, :], values, values.dtype.type(largest)), axis=0)
     cut = liars_withstood(mask.sum(axis=0), n_liars)
     return np.asarray(np.take_along_axis(ranked, cut[None, None, :], axis=0)[0])
@@ -285,10 +267,7 @@ def weighted(answers: ArrayLike, weights: ArrayLike, largest: float = np.inf) ->
     >>> weighted([[[0.0, 0.0]], [[0.3, 0.1]]], weights=[0, 1]).tolist()
     [[0.3, 0.1]]
     """
-    return _weighted(check_answers(answers, 3, largest), weights, largest)
-
-
-def _weighted(values: Array, weights: ArrayLike, largest: float) -> Array:
+    values = check_answers(answers, 3, largest)
     trust = np.asarray(weights, dtype=np.float64)
     trust = trust[:, None] if trust.ndim == 1 else trust
     if trust.ndim != 2 or trust.shape[0] != len(values) or trust.shape[1] not in (1, values.shape[2]):
@@ -330,15 +309,10 @@ def checked(
     >>> checked([[[0.0]], [[0.3]], [[0.4]]], n_liars=1).tolist()  # one query says nothing: trimmed
     [[0.3]]
     """
-    check_parameter("n_liars", n_liars, Whole(0))
     values = check_answers(answers, 3, largest)
-    odd = contradicting(values, n_liars, largest) if found is None else np.asarray(found, dtype=np.intp)
-    return _without(values, odd, n_liars, largest)
-
-
-def _without(values: Array, odd: Index, n_liars: int, largest: float) -> Array:
+    odd = disagreeing(values, n_liars, largest) if found is None else np.asarray(found, dtype=np.intp)
     kept = np.delete(values, odd, axis=0)
-    return _trimmed(kept, max(n_liars - odd.size, 0), _owned(kept, largest), largest)
+    return trimmed(kept, max(n_liars - odd.size, 0), largest=largest)
 
 
 # --- sites that contradict the others ---------------------------------------------------------------------
@@ -375,17 +349,13 @@ def disagreeing(answers: ArrayLike, n_liars: int = 1, largest: float = np.inf) -
     [3]
     """
     check_parameter("n_liars", n_liars, Whole(0))
-    return contradicting(check_answers(answers, 3, largest), n_liars, largest)
-
-
-def contradicting(values: Array, n_liars: int, largest: float) -> Index:
-    """Do what :func:`disagreeing` does, with arguments that the caller has checked."""
+    values = check_answers(answers, 3, largest)
     sites = np.arange(len(values))
     found: list[int] = []
     while len(found) < n_liars:
         left = np.delete(sites, found)
         others = 2 * (n_liars - len(found)) + 1
-        agrees = following(values[left], largest, others)
+        agrees = agreement(values[left], largest, least_others=others)
         if np.isnan(agrees).all():
             break
         worst = int(np.nanargmin(agrees))
@@ -414,12 +384,8 @@ def agreement(answers: ArrayLike, largest: float = np.inf, *, least_others: int 
         between honest answers.
     """
     check_parameter("least_others", least_others, Whole(1))
-    return following(check_answers(answers, 3, largest), largest, least_others)
-
-
-def following(values: Array, largest: float, least_others: int = 1) -> Array:
-    """Do what :func:`agreement` does, with arguments that the caller has checked."""
-    mask = _owned(values, largest)
+    values = check_answers(answers, 3, largest)
+    mask = owned_classes(values, largest)
     n_sites, n_queries, n_classes = values.shape
     found = np.full((n_sites, n_classes), np.nan)
     for column in range(n_classes) if n_queries >= 3 else ():

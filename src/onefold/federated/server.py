@@ -17,13 +17,12 @@ from onefold.federated.local_model import Forgotten, LocalModel
 from onefold.federated.messages import Answers, Failure, Profile, Query
 from onefold.federated.rules import (
     RULES,
+    agreement,
     align,
     check_answers,
     combine,
-    combined,
-    contradicting,
     decide,
-    following,
+    disagreeing,
     liars_withstood,
     owned_classes,
 )
@@ -422,14 +421,14 @@ class GlobalClassifier:
         if rule == "checked":
             # Sites left out count among the liars; the others that are expected are trimmed.
             n_liars = max(n_liars - len(constant), 0)
-            odd = contradicting(stacked, n_liars, largest)
+            odd = disagreeing(stacked, n_liars, largest)
             refused |= {names[number]: str(Reason.DISAGREES) for number in odd}
             stacked, names = np.delete(stacked, odd, axis=0), tuple(np.delete(names, odd).tolist())
             rule, n_liars = "trimmed", n_liars - odd.size
         weights = self._weights(names, classes, largest) if rule == "weighted" else None
-        measures = combined(stacked, rule, n_liars, largest, weights)
+        measures = combine(stacked, rule, n_liars, largest, weights)
         # Sites whose answers are used although they look odd.
-        agrees = zip(names, following(stacked, largest), strict=True)
+        agrees = zip(names, agreement(stacked, largest), strict=True)
         outliers = {site: str(Reason.DISAGREES) for site, value in agrees if value <= LOW_AGREEMENT}
         if weights is not None:
             dropped = [site for site, mine in zip(names, weights, strict=True) if not mine.any()]

@@ -246,35 +246,50 @@ def simulate(
     if rule == "weighted" and public is None:
         raise InvalidInputError("the weighted rule needs labelled queries: pass labelled=(X, y)")
     counts = np.array([[np.sum(labels[rows] == label) for label in server.classes_] for rows in sites])
+    about: dict[str, Any] = {"classes": server.classes_, "class_counts": counts, "n_test": len(truth)}
     if method == "moments":
         if mechanism is not None or lies or rule != "min":
             raise InvalidInputError(
                 "the method 'moments' has no rules, liars and mechanisms: use 'folding' or MomentFederation"
             )
-        return _from_sums(server.classes_, features, labels, asked, truth, sites, schema, counts, pooled)
-    private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
-    by_folding = _prototype("folding", schema, estimator)
+        alone, together, predicted, sent = _from_sums(
+            _Sums(server.classes_, features, labels, sites, schema, machines=False),
+            features,
+            labels,
+            asked,
+            truth,
+            sites,
+            pooled,
+        )
+        return Simulation(
+            alone,
+            _accuracy(together, truth),
+            _accuracy(predicted, truth),
+            **about,
+            honest=_accuracy(predicted, truth),
+            method=method,
+            sum_bytes=sent,
+            **_beside_majority(predicted, truth, server.classes_, counts),
+        )
+    sums, given = None, features
     floats = asked if asked.dtype in (np.float32, np.float64) else asked.astype(np.float64)
-    given, sums = features, None
+    private = None if mechanism is None else _Round(server, asked, truth, public, lies, random_state)
     if method == "joined":
         sums = _Sums(server.classes_, features, labels, sites, schema)
         features, asked = sums.prepared(features), sums.prepared(asked)
         public = None if public is None else (sums.prepared(public[0]), public[1])
     plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
+    noise = (mechanism, fabricate, label_mechanism)
     for number, rows in enumerate(track(sites, len(sites), "sites", show_progress)):
         model = LocalModel(prototype, keep_rows=False).fit(features[rows], labels[rows])
         plain.ask(number, model)
         if sums is not None:
             sums.add(features[rows], labels[rows], model)
         if private is not None:
-            noisy = LocalModel(
-                by_folding, mechanism, fabricate=fabricate, label_mechanism=label_mechanism, keep_rows=False
-            )
+            noisy = _private_model(_prototype("folding", schema, estimator), *noise)
             private.ask(number, noisy.fit(given[rows], labels[rows]))
     offset = None if sums is None else sums.published()
     plain.finish(offset)
-    if private is not None:
-        private.finish(None)
     together = None
     if pooled:
         held = np.unique(np.concatenate(sites))
@@ -287,62 +302,41 @@ def simulate(
     predicted = plain.lying.predicted()
     return Simulation(
         tuple(plain.alone),
-        float("nan") if together is None else _accuracy(together, truth),
+        _accuracy(together, truth),
         _accuracy(predicted, truth),
-        server.classes_,
-        counts,
-        len(truth),
+        **about,
         honest=_accuracy(plain.honest.predicted(), truth),
-        private_alone=None if private is None else tuple(private.alone),
-        private_federated=None if private is None else _accuracy(private.lying.predicted(), truth),
-        guarantees=None
-        if private is None
-        else tuple(under_contract(each, schema) for each in private.guarantees),
+        **({} if private is None else private.promised(schema)),
         query_bytes=n_clients * len(Query("simulation", floats).to_bytes()),
         answer_bytes=plain.answer_bytes,
-        model_bytes=None if private is None else private.model_bytes,
         method=method,
-        sum_bytes=0 if sums is None or offset is None else sums.n_bytes(offset),
+        sum_bytes=0 if sums is None or offset is None else sums.traffic(offset),
         **_beside_majority(predicted, truth, server.classes_, counts),
     )
 
 
+def _private_model(prototype: Any, mechanism: Any, fabricate: bool, label_mechanism: Any) -> LocalModel:
+    settings = {"fabricate": fabricate, "label_mechanism": label_mechanism, "keep_rows": False}
+    return LocalModel(prototype, mechanism, **settings)
+
+
 def _from_sums(
-    classes: Labels,
+    sums: _Sums,
     features: AnyArray,
     labels: Labels,
     asked: AnyArray,
     truth: Labels,
     sites: list[Index],
-    schema: Schema,
-    counts: Index,
     pooled: bool,
-) -> Simulation:
+) -> tuple[tuple[float, ...], Labels | None, Labels, int]:
     """The federation of sums alone: sites send them once and are not asked."""
-    sums = _Sums(classes, features, labels, sites, schema, machines=False)
-    features, asked = sums.prepared(features), sums.prepared(asked)
-    alone = []
+    features, asked, alone = sums.prepared(features), sums.prepared(asked), []
     for rows in sites:
         sums.add(features[rows], labels[rows])
         alone.append(_accuracy(sums.alone(features[rows], labels[rows]).predict(asked), truth))
-    offset = sums.published()
-    predicted = np.asarray(offset.predict(asked))
-    found, together = _accuracy(predicted, truth), float("nan")
-    if pooled:
-        held = np.unique(np.concatenate(sites))
-        together = _accuracy(sums.alone(features[held], labels[held]).predict(asked), truth)
-    return Simulation(
-        tuple(alone),
-        together,
-        found,
-        classes,
-        counts,
-        len(truth),
-        honest=found,
-        method="moments",
-        sum_bytes=sums.n_bytes(offset),
-        **_beside_majority(predicted, truth, classes, counts),
-    )
+    offset, held = sums.published(), np.unique(np.concatenate(sites))
+    together = sums.alone(features[held], labels[held]).predict(asked) if pooled else None
+    return tuple(alone), together, np.asarray(offset.predict(asked)), sums.traffic(offset)
 
 
 def _prototype(method: str, schema: Schema, estimator: DistanceClassifier | None) -> Any:
@@ -403,7 +397,7 @@ class _Sums:
         """What a federation of one site would publish."""
         return publish(self.agreement, self._of(X, y, model))
 
-    def n_bytes(self, offset: Offset) -> int:
+    def traffic(self, offset: Offset) -> int:
         """Bytes of all sums, and of what is published, once to each site."""
         return self.n_sent + self.n_sites * len(offset.to_bytes())
 
@@ -481,6 +475,16 @@ class _Round:
             known = None if labelled is None else lie(kind, labelled, self.largest, self.rng)
             self.lying.add(lied, known, self.largest)
 
+    def promised(self, schema: Schema) -> dict[str, Any]:
+        """What is said about private models, whose rows were encoded by the schema."""
+        self.finish(None)
+        return {
+            "private_alone": tuple(self.alone),
+            "private_federated": _accuracy(self.lying.predicted(), self.y_test),
+            "guarantees": tuple(under_contract(each, schema) for each in self.guarantees),
+            "model_bytes": self.model_bytes,
+        }
+
 
 class _Answers:
     """The answers of the sites so far, by the rule: all of them, or the f + 1 smallest for each class.
@@ -516,8 +520,9 @@ class _Answers:
             ranked, cut = np.sort(answers, axis=0), liars_withstood(self.n_owners, n_liars)
             measures = np.take_along_axis(ranked, cut[None, None, :], axis=0)[0]
         else:
-            trusted = rule == "weighted" and self.truth is not None
-            weights = learn_trust(np.stack(self.labelled), self.truth, self.largest) if trusted else None
+            weights = None
+            if rule == "weighted" and self.truth is not None:
+                weights = learn_trust(np.stack(self.labelled), self.truth, self.largest)
             measures = combine(answers, rule, n_liars, self.largest, weights)
         return np.asarray(self.server.classes_[decide(measures)])
 
@@ -592,8 +597,8 @@ def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, 
     return X, y, np.asarray(X_test), np.asarray(y_test)
 
 
-def _accuracy(predicted: Labels, truth: Labels) -> float:
-    return float(np.mean(predicted == truth))
+def _accuracy(predicted: Labels | None, truth: Labels) -> float:
+    return float("nan") if predicted is None else float(np.mean(predicted == truth))
 
 
 def _beside_majority(predicted: Labels, truth: Labels, classes: Labels, counts: Index) -> dict[str, Any]:
