@@ -14,7 +14,7 @@ import numpy as np
 
 from onefold._base.arrays import Mask, column_array
 from onefold.exceptions import FileFormatError, InvalidInputError
-from onefold.federated.access.store import Place, opened, read_value, write_value
+from onefold.federated.access.store import Place, opened, put_value, value_of
 from onefold.privacy.persons import person_texts
 from onefold.tables import Schema
 from onefold.tables.columns import rows_of
@@ -80,7 +80,7 @@ class ForgottenPersons:
             raise InvalidInputError("the person's id is empty")
         with self.store.transaction() as db:
             key, marks = _read(db)
-            write_value(db, "forgotten.key", key)
+            put_value(db, "forgotten.key", key)
             new = marks | {_mark(key, text)}
             _write(db, new)
         return new != marks
@@ -137,7 +137,7 @@ class ForgottenPersons:
 
 def _read(db: sqlite3.Connection) -> tuple[bytes, frozenset[str]]:
     """The secret and the marks; without their secret nothing is fitted, or the erased would come back."""
-    key = read_value(db, "forgotten.key", None)
+    key = value_of(db, "forgotten.key", None)
     marks = frozenset(mark for (mark,) in db.execute("SELECT mark FROM forgotten"))
     if key is None and not marks:
         return secrets.token_bytes(32), marks

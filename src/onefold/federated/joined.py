@@ -30,7 +30,8 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from onefold._base.arrays import AnyArray, Array, Floats, Integers, Labels, sizes_of
-from onefold._base.records import Content, Record, WholeArray, record
+from onefold._base.records import Record, record
+from onefold._base.stored import Packed
 from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
@@ -41,7 +42,6 @@ from onefold.privacy import PrivateMoments
 
 __all__ = ["Agreement", "JoinedSums", "Offset", "squared_with"]
 
-KIND, PUBLISHED = "joined sums", "joined scores"
 # Scores of the right class are near one and of others near zero: twice that is further than rows tell apart.
 BOUND = 2.0
 # Weight of the scores, and largest and least weight of squared distances in units of the mean one, all in the
@@ -136,13 +136,7 @@ class Agreement:
 
 
 @record
-class _Message(Record, kind=KIND):
-    moments: Content
-    distances: WholeArray
-
-
-@dataclass(frozen=True, eq=False)
-class JoinedSums:
+class JoinedSums(Record, kind="joined sums"):
     """The one message of a site, or the sum of several: whole numbers, so every order of adding is exact.
 
     Parameters
@@ -165,8 +159,12 @@ class JoinedSums:
     True
     """
 
-    moments: PrivateMoments
+    moments: Annotated[PrivateMoments, Packed(PrivateMoments)]
     distances: Integers
+
+    def __post_init__(self) -> None:
+        if self.distances.shape != (4,):
+            raise InvalidInputError("the message of a site has no distances")
 
     @classmethod
     def of(cls, agreement: Agreement, X: ArrayLike, y: ArrayLike, squares: ArrayLike) -> Self:
@@ -265,35 +263,6 @@ class JoinedSums:
             raise InvalidInputError("the distances of a site contradict each other")
         return self
 
-    def to_bytes(self) -> bytes:
-        """Return the message as bytes, without pickle.
-
-        Returns
-        -------
-        bytes
-            What the site sends.
-        """
-        return _Message(self.moments.to_bytes(), self.distances).to_bytes()
-
-    @classmethod
-    def from_bytes(cls, packed: bytes) -> Self:
-        """Read a message; nothing in it is executed, and numbers that no rows can have are refused.
-
-        Parameters
-        ----------
-        packed : bytes
-            What :meth:`to_bytes` returned.
-
-        Returns
-        -------
-        JoinedSums
-            The message.
-        """
-        message = _Message.from_bytes(packed)
-        if message.distances.shape != (4,) or message.distances.dtype != np.int64:
-            raise InvalidInputError("the message of a site has no distances")
-        return cls(PrivateMoments.from_bytes(message.moments), message.distances).check()
-
     def weight_of(self, agreement: Agreement) -> float:
         r"""Return the weight a of the offset, in squared units of the agreement.
 
@@ -333,7 +302,7 @@ class JoinedSums:
 
 
 @record
-class Offset(Record, kind=PUBLISHED):
+class Offset(Record, kind="joined scores"):
     """What the server publishes: linear scores and the weight at which sites add them to their answers.
 
     Parameters

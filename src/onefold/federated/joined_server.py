@@ -353,7 +353,7 @@ class JoinedFederation:
         """
         if site in self._members:
             raise InvalidInputError("a site of this id takes part already: remove it first")
-        found = JoinedSums.from_bytes(sums) if isinstance(sums, bytes) else sums.check()
+        found = (JoinedSums.from_bytes(sums) if isinstance(sums, bytes) else sums).check()
         if not np.array_equal(found.moments.classes_, self.agreement.classes):
             raise InvalidInputError("the message of the site is not about the agreed classes")
         if self.most_rows is not None and found.n_rows > self.most_rows:

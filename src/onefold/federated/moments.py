@@ -230,7 +230,7 @@ class _Member:
     @classmethod
     def of(cls, packed: bytes) -> _Member:
         """Return what bytes hold, once they are checked."""
-        found = _unpacked(packed)
+        found = _parts_of(packed)
         for part in found:
             if part.epsilon is None:
                 check_possible(part)
@@ -241,11 +241,11 @@ class _Member:
     @property
     def moments(self) -> PrivateMoments:
         """The release."""
-        found = _unpacked(self.packed)
+        found = _parts_of(self.packed)
         return found[0] if len(found) == 1 else PrivateMoments.total(found)
 
 
-def _unpacked(packed: bytes) -> list[PrivateMoments]:
+def _parts_of(packed: bytes) -> list[PrivateMoments]:
     """The release, or those of all folds that have rows."""
     if kind_of(packed) == MomentFolds.kind:
         return MomentFolds.from_bytes(packed).present

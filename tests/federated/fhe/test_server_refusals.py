@@ -76,22 +76,24 @@ def test_values_out_of_range_are_refused_by_the_site(small) -> None:
 
 def test_answers_that_do_not_fit_into_memory_are_refused_at_the_start(small, monkeypatch) -> None:
     needed = small.querier.parameters.message_size(5)
-    monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda: needed - 1)
+    monkeypatch.setattr("onefold.federated.fhe.server._free_memory", lambda: needed - 1)
     with pytest.raises(InvalidInputError, match="GiB of memory"):
         small.server.tally("q1", 5)
     for enough in (needed, None):  # None: the system does not tell
-        monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda enough=enough: enough)
+        monkeypatch.setattr("onefold.federated.fhe.server._free_memory", lambda enough=enough: enough)
         small.server.tally("q1", 5)
     # With two digits the messages of all sites are kept.
     two = choose(200, 3, 16)
-    monkeypatch.setattr("onefold.federated.fhe.server._free_bytes", lambda: 199 * two.message_size(1))
+    monkeypatch.setattr("onefold.federated.fhe.server._free_memory", lambda: 199 * two.message_size(1))
     with pytest.raises(InvalidInputError, match="200 sites at 16 bits"):
         server_module._check_memory(two, 1)
 
 
 def test_free_memory_is_read_or_unknown(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(server_module, "MEMINFO", tmp_path / "none")
-    assert server_module._free_bytes() is None or server_module._free_bytes() > 2**20  # what the machine has
+    assert (
+        server_module._free_memory() is None or server_module._free_memory() > 2**20
+    )  # what the machine has
     (tmp_path / "some").write_text("MemTotal: 9 kB\nMemAvailable:     7 kB\n")
     monkeypatch.setattr(server_module, "MEMINFO", tmp_path / "some")
-    assert server_module._free_bytes() == 7 * 1024
+    assert server_module._free_memory() == 7 * 1024

@@ -223,7 +223,7 @@ def test_removal_that_is_broken_off_deletes_nothing_of_a_site_that_stays(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("onefold.federated.flower.registry.write_value", full)
+        patch.setattr("onefold.federated.flower.registry.put_value", full)
         with pytest.raises(OSError, match="No space"):
             registry.remove("north")
     assert again(registry).members
@@ -290,7 +290,7 @@ def test_list_and_log_change_together_or_not_at_all(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("onefold.federated.flower.registry.write_value", killed)  # behind log and list
+        patch.setattr("onefold.federated.flower.registry.put_value", killed)  # behind log and list
         with pytest.raises(KeyboardInterrupt):
             registry.admit("north", profile("north")) if step == "admit" else registry.remove("north")
     assert events(again(registry)) == before

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from onefold._base.validation import Entry, Whole, check_parameter, check_parameters
 from onefold.exceptions import QueryRefused
 from onefold.federated.access.signatures import Signature, SumSignature
-from onefold.federated.access.store import Place, opened, read_value, write_value
+from onefold.federated.access.store import Place, opened, put_value, value_of
 from onefold.federated.messages import FailureCode, check_name
 
 __all__ = ["WINDOW_SECONDS", "QueryGuard", "Replays"]
@@ -249,20 +249,20 @@ class Replays:
         with self.store.transaction() as db:
             self._check(db, signature)
             db.execute("INSERT INTO replays VALUES (?, ?)", (_mark(signature), signature.time))
-            count = read_value(db, "replays.count", 0) + 1
+            count = value_of(db, "replays.count", 0) + 1
             end = math.ceil(self._clock() - WINDOW_SECONDS) - 1  # what is as old is forgotten
             if count > self.most:
                 end = max(end, db.execute("SELECT min(time) FROM replays").fetchone()[0])
             floor = db.execute("SELECT max(time) FROM replays WHERE time <= ?", (end,)).fetchone()[0]
             if floor is not None:
-                write_value(db, "replays.floor", max(floor, read_value(db, "replays.floor", -1)))
+                put_value(db, "replays.floor", max(floor, value_of(db, "replays.floor", -1)))
                 count -= db.execute("DELETE FROM replays WHERE time <= ?", (end,)).rowcount
-            write_value(db, "replays.count", count)
+            put_value(db, "replays.count", count)
 
     def _check(self, db: sqlite3.Connection, signature: Signature | SumSignature) -> None:
         if db.execute("SELECT 1 FROM replays WHERE mark = ?", (_mark(signature),)).fetchone():
             raise QueryRefused(FailureCode.REPLAYED)
-        is_old = signature.time <= read_value(db, "replays.floor", -1)
+        is_old = signature.time <= value_of(db, "replays.floor", -1)
         if is_old or abs(self._clock() - signature.time) > WINDOW_SECONDS:
             raise QueryRefused(FailureCode.STALE)
 

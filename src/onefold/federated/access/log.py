@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from onefold.exceptions import InvalidInputError, TamperedLogError
-from onefold.federated.access.store import Place, opened, read_value, write_value
+from onefold.federated.access.store import Place, opened, put_value, value_of
 from onefold.federated.messages import check_name, is_text
 
 __all__ = ["LogEntry", "MembershipEvent", "MembershipLog", "SiteEvent", "SiteLog"]
@@ -155,7 +155,7 @@ class MembershipLog:
             text = json.dumps(content | {"previous": last}, sort_keys=True, allow_nan=False)
             total = _sum(text)
             db.execute("INSERT INTO log VALUES (?, ?, ?)", (count, text, total))
-            write_value(db, "head", f"{count + 1} {total}")
+            put_value(db, "head", f"{count + 1} {total}")
         return LogEntry(count, when, kind, name, plain, last, total)
 
     def verify(self, head: tuple[int, str] | None = None) -> int:
@@ -253,7 +253,7 @@ class SiteLog(MembershipLog):
 
 
 def _noted_head(db: sqlite3.Connection) -> tuple[int, str]:
-    count, _, total = str(read_value(db, "head", f"0 {FIRST}")).partition(" ")
+    count, _, total = str(value_of(db, "head", f"0 {FIRST}")).partition(" ")
     if not count.isdecimal() or len(count) > 15:
         raise TamperedLogError("the head of the log is damaged")
     return int(count), total

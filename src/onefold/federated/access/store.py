@@ -13,7 +13,7 @@ from typing import Any
 
 from onefold._base.state import State
 
-__all__ = ["Place", "Store", "opened", "read_value", "write_value"]
+__all__ = ["Place", "Store", "opened", "put_value", "value_of"]
 
 TABLES = (
     """
@@ -89,12 +89,12 @@ def opened(place: Place) -> Store:
     return place if isinstance(place, Store) else Store(place)
 
 
-def read_value(db: sqlite3.Connection, name: str, default: Any) -> Any:
+def value_of(db: sqlite3.Connection, name: str, default: Any) -> Any:
     """A value of which there is one."""
     row = db.execute("SELECT value FROM singles WHERE name = ?", (name,)).fetchone()
     return default if row is None else row[0]
 
 
-def write_value(db: sqlite3.Connection, name: str, value: Any) -> None:
+def put_value(db: sqlite3.Connection, name: str, value: Any) -> None:
     """Put a value of which there is one."""
     db.execute("INSERT OR REPLACE INTO singles VALUES (?, ?)", (name, value))

@@ -414,7 +414,7 @@ def _check_size(message: EncryptedAnswers, size: int) -> None:
 def _check_memory(parameters: Parameters, n_rows: int) -> None:
     """Refuse what would not fit: with two digits the messages of all sites are kept."""
     needed = (1 if parameters.digits == 1 else parameters.n_clients) * parameters.message_size(n_rows)
-    free = _free_bytes()
+    free = _free_memory()
     if free is not None and needed > free:
         raise InvalidInputError(
             f"the answers of {parameters.n_clients} sites at {parameters.bits} bits take about "
@@ -423,7 +423,7 @@ def _check_memory(parameters: Parameters, n_rows: int) -> None:
         )
 
 
-def _free_bytes() -> int | None:
+def _free_memory() -> int | None:
     """Return the memory available without swapping, else all the machine has, else None."""
     try:
         for line in MEMINFO.read_text().splitlines():

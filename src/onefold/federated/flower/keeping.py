@@ -16,7 +16,7 @@ from typing import Any
 
 from onefold._base.files import remove_file, write_whole
 from onefold.exceptions import FederationError, OnefoldError
-from onefold.federated.access.store import read_value, write_value
+from onefold.federated.access.store import put_value, value_of
 from onefold.federated.flower.folders import SiteFolder
 from onefold.federated.flower.life import LifeSign
 from onefold.federated.messages import Profile, SiteFacts, digest_of
@@ -33,7 +33,7 @@ class Changed(FederationError):
 def find_profile(folder: SiteFolder) -> Profile | None:
     """What the site says about its model; None before the first fit."""
     with folder.store.reading() as db:
-        content = read_value(db, "profile", None)
+        content = value_of(db, "profile", None)
     return None if content is None else Profile.from_bytes(content)
 
 
@@ -51,7 +51,7 @@ def read_profile(folder: SiteFolder) -> Profile:
 def write_profile(folder: SiteFolder, profile: Profile) -> None:
     """Write what the site says about its model: from now on it speaks of other files."""
     with folder.store.transaction() as db:
-        write_value(db, "profile", profile.to_bytes())
+        put_value(db, "profile", profile.to_bytes())
 
 
 def model_of(folder: SiteFolder, profile: Profile) -> Path:
@@ -107,8 +107,8 @@ def keep(
                 content(path)
             else:
                 write_whole(path, content)
-        write_value(db, "profile", profile.to_bytes())
-        write_value(db, "recipe", json.dumps({} if recipe is None else dict(recipe), allow_nan=False))
+        put_value(db, "profile", profile.to_bytes())
+        put_value(db, "recipe", json.dumps({} if recipe is None else dict(recipe), allow_nan=False))
     settle(folder)
 
 
@@ -138,7 +138,7 @@ def served_model(folder: SiteFolder, digest: str) -> Iterator[Path]:
 def recipe_of(folder: SiteFolder) -> dict[str, Any]:
     """How the last fit was made, as it was told; empty if it was not."""
     with folder.store.reading() as db:
-        return dict(json.loads(read_value(db, "recipe", "{}")))
+        return dict(json.loads(value_of(db, "recipe", "{}")))
 
 
 # --- what a fit spends, and what is told of it --------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Any
 from onefold._base.files import remove_file
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.federated.access.log import MembershipEvent, MembershipLog
-from onefold.federated.access.store import read_value, write_value
+from onefold.federated.access.store import put_value, value_of
 from onefold.federated.flower.folders import ServerFolder
 from onefold.federated.messages import LONGEST_TEXT, Profile, check_name
 from onefold.tables.schema import differing
@@ -100,7 +100,7 @@ class Registry:
     def stamp(self) -> int:
         """A number that changes when the list does."""
         with self.store.reading() as db:
-            return int(read_value(db, "sites.changes", 0))
+            return int(value_of(db, "sites.changes", 0))
 
     def invite(self, name: str, public_key: str) -> None:
         """Let a site in by its key; one that was removed may come again, with the same key or another.
@@ -219,7 +219,7 @@ class Registry:
             changed = [site for name, site in sites.items() if site is not before.get(name)]
             db.executemany(WRITE, map(_row, changed))
             if changed:
-                write_value(db, "sites.changes", read_value(db, "sites.changes", 0) + 1)
+                put_value(db, "sites.changes", value_of(db, "sites.changes", 0) + 1)
 
 
 WRITE = """

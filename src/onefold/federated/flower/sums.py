@@ -256,7 +256,7 @@ class KeptSums:
 def _opened(sums: PlainSums) -> tuple[Agreement, JoinedSums]:
     """The sums of one site, if rows can have them, and what it took to be agreed on."""
     try:
-        found = JoinedSums.from_bytes(sums.content)
+        found = JoinedSums.from_bytes(sums.content).check()
     except InvalidInputError:
         raise
     except Exception:  # a site sends what it likes: nothing of it may end the run

@@ -53,17 +53,17 @@ class _Signed(Record):
     signature: str
 
     @property
-    def signed_bytes(self) -> bytes:
+    def signed_part(self) -> bytes:
         """What the signature is about: everything else, with its kind."""
         return replace(self, signature="").to_bytes()  # type: ignore[type-var]  # subclasses are records
 
     def by(self, key: HolderKey | None) -> Self:
         """Return it with the signature of a key; without one if there is no key."""
-        return self if key is None else replace(self, signature=key.sign(self.signed_bytes))  # type: ignore[type-var]
+        return self if key is None else replace(self, signature=key.sign(self.signed_part))  # type: ignore[type-var]
 
     def is_by(self, key: PublicHolder) -> bool:
         """Return whether it was signed with a key."""
-        return verify(key.signing, self.signature, self.signed_bytes)
+        return verify(key.signing, self.signature, self.signed_part)
 
     @classmethod
     def about(cls, content: bytes, contract: SumContract) -> Self:
@@ -303,7 +303,7 @@ class EncryptedSum:
         with file_lock(kept):
             if kept.is_file():
                 message = kept.read_bytes()
-                self._read_message(message)  # of this contract, and whole
+                self._checked_message(message)  # of this contract, and whole
                 return message
             require("cryptography", "federated")  # before anything is charged
             plain = self._checked(vector)
@@ -357,7 +357,7 @@ class EncryptedSum:
         found: dict[str, list[bytes]] = {holder.name: [] for holder in self.contract.holders}
         seen: dict[str, bytes] = {}
         for message in messages:
-            site, first, parts = self._read_message(message)
+            site, first, parts = self._checked_message(message)
             if site in seen:
                 if seen[site] != first:
                     raise MessageError(f"site {site} sent two different messages: leave it out")
@@ -381,7 +381,7 @@ class EncryptedSum:
         str
             Name of the site.
         """
-        return self._read_message(message)[0]
+        return self._checked_message(message)[0]
 
     def signed_list(self, signed: bytes) -> tuple[str, str]:
         """Return who has signed a list of sites, and which; bytes without its signature are refused.
@@ -415,9 +415,9 @@ class EncryptedSum:
         str
             Name of the holder.
         """
-        return self.contract.holders[self._read_answer(answer)[0] - 1].name
+        return self.contract.holders[self._checked_answer(answer)[0] - 1].name
 
-    def _read_message(self, message: bytes) -> tuple[str, bytes, tuple[bytes, ...]]:
+    def _checked_message(self, message: bytes) -> tuple[str, bytes, tuple[bytes, ...]]:
         """Return the site, the header and the parts of a whole message."""
         first, *parts = Bundle.from_bytes(message).parts or (b"",)
         header = SumHeader.about(first, self.contract)
@@ -444,7 +444,7 @@ class EncryptedSum:
         shares: dict[int, Residues] = {}
         told: set[tuple[str, tuple[str, ...], bool]] = set()
         for answer in answers:
-            number, share, about = self._read_answer(answer)
+            number, share, about = self._checked_answer(answer)
             if number in shares and not np.array_equal(shares[number], share):
                 raise MessageError(f"holder {self.contract.holders[number - 1].name} gave two answers")
             shares[number] = share
@@ -463,7 +463,7 @@ class EncryptedSum:
         guarantee = self.guarantee.voided(SEEDED) if seeded else self.guarantee
         return OpenedSum(combine_shares(used), sites, guarantee, len(shares) > t)
 
-    def _read_answer(self, answer: bytes) -> tuple[int, Residues, tuple[str, tuple[str, ...], bool]]:
+    def _checked_answer(self, answer: bytes) -> tuple[int, Residues, tuple[str, tuple[str, ...], bool]]:
         contract = self.contract
         found = SumAnswer.from_bytes(answer, LARGEST_HEADER + 8 * contract.length + 200 * len(contract.sites))
         if found.contract != contract.digest:
