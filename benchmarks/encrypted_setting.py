@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onefold.federated.fhe import Client, Quantiser, Querier, Server
+from onefold.federated.fhe import Client, MeasureMap, Querier, Server
 from onefold.federated.fhe.argmin import clear_argmin
 from onefold.federated.fhe.messages import EncryptedResult
 
@@ -36,7 +36,7 @@ def _cpu() -> float:
 def answers(n_clients: int, n_rows: int, n_classes: int, bits: int) -> np.ndarray:
     """Made-up measures, some rows with ties."""
     rng = np.random.default_rng(0)
-    values = Quantiser(bits).quantise(rng.beta(1, 3, (n_clients, n_rows, n_classes)))
+    values = MeasureMap(bits).fine(rng.beta(1, 3, (n_clients, n_rows, n_classes)))
     values[:, ::5] //= 2 ** (bits - 3)
     return values
 

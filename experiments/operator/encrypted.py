@@ -26,9 +26,9 @@ from scipy.stats import binomtest
 from experiments.harness import Outcome, Table, main, parser, printed_in
 from experiments.journal import Journal, add_resume, positive
 from experiments.operator.answers import ALPHA, CLIENTS, DIGITS, GERMAN, NEWS, Lazy, Measures, lazily, of_rows
-from onefold.federated.fhe import EncryptedArgmin, Quantiser
+from experiments.operator.quantiser import ArgminInLooks, Quantiser, shifts
+from onefold.federated.fhe import EncryptedArgmin
 from onefold.federated.fhe.argmin import clear_argmin
-from onefold.federated.fhe.quantiser import shifts
 
 TABLE_BITS, FLIP_BITS = 8, (4, 5, 6, 8, 10)
 LOOKS = 8  # at a row whose classes tie
@@ -41,11 +41,11 @@ Wins = NDArray[np.bool_]
 Pieces = list[dict[str, Any]]
 
 
-def argmin_of(found: Measures, mode: str, looks: int = LOOKS, bits: int = TABLE_BITS) -> EncryptedArgmin:
+def argmin_of(found: Measures, mode: str, looks: int = LOOKS, bits: int = TABLE_BITS) -> ArgminInLooks:
     """The document's rule for a federation, in one of the modes, with the fitted map."""
     n_clients, _, n_classes = found.answers.shape
     fitted = Quantiser(bits).fit(found.answers[:, found.held_out])
-    return EncryptedArgmin(n_clients, n_classes, bits, mode, fitted, looks)
+    return ArgminInLooks(EncryptedArgmin(n_clients, n_classes, bits, mode), fitted, looks)
 
 
 def right(wins: Wins, y: NDArray[np.intp]) -> int:

@@ -34,7 +34,6 @@ from onefold.federated import (
     simulate,
     simulate_regression,
 )
-from onefold.federated.contract import schema_arrays, schema_from
 from onefold.privacy import AnalyticGaussian, Laplace, Ledger, PrivateMoments, domain_of
 from onefold.privacy.contract import GUESSED
 from onefold.release import release_table
@@ -406,12 +405,13 @@ def test_marks_and_confirmations_survive_every_way_of_sending_a_schema(tmp_path:
     model = MomentClassifier(1.0, schema=half).fit(TABLE)
     io.save(model, tmp_path / "m.onefold")
     io.save(TableSynthesizer(half, 1.0).fit(TABLE), tmp_path / "t.onefold")
+    LocalModel(schema=half).fit(TABLE).save(tmp_path / "site")
     sent = {
         "file": Schema.load(tmp_path / "s.json"),
         "dict": Schema.from_dict(half.to_dict()),
         "model": io.load(tmp_path / "m.onefold").schema,
         "synthesizer": io.load(tmp_path / "t.onefold").schema,
-        "site": schema_from(schema_arrays(half), half.width),
+        "site": LocalModel.load(tmp_path / "site").schema_,
     }
     for schema in sent.values():
         assert schema.to_review == half.to_review

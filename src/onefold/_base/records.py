@@ -125,7 +125,7 @@ class Record:
         Whether it stays bytes of its own, with its kind, inside another record.
     most_bytes : int
         Bytes beyond which it is not read.
-    secret : bool
+    owner_only : bool
         Whether a file of it that another account may read is refused.
     """
 
@@ -134,7 +134,7 @@ class Record:
     error: ClassVar[type[OnefoldError]] = InvalidInputError
     apart: ClassVar[bool] = False
     most_bytes: ClassVar[int] = LARGEST_FILE
-    secret: ClassVar[bool] = False
+    owner_only: ClassVar[bool] = False
 
     def __init_subclass__(cls, kind: str | None = None, version: int | None = None, **rest: Any) -> None:
         """Give the class its kind and the version of its format."""
@@ -230,7 +230,7 @@ class Record:
         Record
             The record, or the fitted model.
         """
-        return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes, secret=cls.secret)
+        return read_saved(path, f"there is no {cls.kind} file", cls.from_bytes, secret=cls.owner_only)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field, Field))

@@ -7,7 +7,7 @@ Three roles share no secrets. Every message between them has ``to_bytes`` / ``fr
     public, evaluation = querier.public_key(), querier.evaluation_keys()
 
     site = Client(public, name="north")                       # has the public key only
-    answers = site.encrypt(Quantiser(8).quantise(measures), query_id="q1")     # (n, C) in [0, 1]
+    answers = site.encrypt(MeasureMap(8).numbers(measures), query_id="q1")     # (n, C) in [0, 1]
 
     server = Server(evaluation)                               # has the evaluation keys only
     tally = server.tally("q1", n_rows=len(measures))          # or server.aggregate([answers, ...])
@@ -21,8 +21,8 @@ from whom.
 """
 
 from onefold.federated.fhe.argmin import EncryptedArgmin
-from onefold.federated.fhe.quantiser import Quantiser
+from onefold.federated.fhe.quantiser import MeasureMap
 from onefold.federated.fhe.roles import Client, Querier
 from onefold.federated.fhe.server import Server, Tally
 
-__all__ = ["Client", "EncryptedArgmin", "Quantiser", "Querier", "Server", "Tally"]
+__all__ = ["Client", "EncryptedArgmin", "MeasureMap", "Querier", "Server", "Tally"]

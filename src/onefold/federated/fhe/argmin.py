@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import Integers, Mask
-from onefold._base.validation import Constraint, Instance, OneOf, Whole, check_parameters
+from onefold._base.validation import Constraint, Instance, OneOf, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe.circuit import (
     MISSING,
@@ -23,7 +23,7 @@ from onefold.federated.fhe.circuit import (
     zero_test,
 )
 from onefold.federated.fhe.parameters import Parameters, choose
-from onefold.federated.fhe.quantiser import Quantiser, checked_measures, shifts
+from onefold.federated.fhe.quantiser import MeasureMap, checked_measures, in_every_look, look_at
 from onefold.federated.fhe.roles import Client, Querier, check_quantised, whole_numbers
 from onefold.federated.fhe.server import Server
 
@@ -33,8 +33,7 @@ MODES = ("encrypted", "simulate", "clear")
 
 CONSTRAINTS: dict[str, Constraint] = {
     "mode": OneOf(MODES),
-    "quantiser": Instance(Quantiser, "a Quantiser with the same number of bits"),
-    "looks": Whole(1),
+    "measure_map": Instance(MeasureMap, "a MeasureMap with the same number of bits"),
 }
 
 
@@ -52,12 +51,9 @@ class EncryptedArgmin:
     mode : {"encrypted", "simulate", "clear"}, default="encrypted"
         With encryption; the same arithmetic on the same slots without encryption; or plain minima. The
         results are the same.
-    quantiser : Quantiser or None, default=None
-        Map from measures to whole numbers; ``rint((2^bits - 1) d)`` if None.
-    looks : int, default=1
-        How often :meth:`run` asks at most about a row whose classes tie. Each time the boundaries between
-        whole numbers are moved a little, and only classes that attain the minimum every time are left.
-        Several looks at a few bits tell measures apart that one look cannot.
+    measure_map : MeasureMap or None, default=None
+        Map from measures to whole numbers; ``rint((2^bits - 1) d)`` if None. Several looks at a few bits tell
+        measures apart that one look cannot.
 
     Attributes
     ----------
@@ -87,15 +83,13 @@ class EncryptedArgmin:
         n_classes: int,
         bits: int = 8,
         mode: str = "encrypted",
-        quantiser: Quantiser | None = None,
-        looks: int = 1,
+        measure_map: MeasureMap | None = None,
     ) -> None:
         self.parameters = choose(n_clients, n_classes, bits)
-        self.mode, self.looks = mode, looks
-        self.quantiser = Quantiser(bits=bits) if quantiser is None else quantiser
+        self.mode, self.measure_map = mode, MeasureMap(bits) if measure_map is None else measure_map
         check_parameters(self, CONSTRAINTS)
-        if self.quantiser.bits != bits:
-            raise InvalidInputError("quantiser must be a Quantiser with the same number of bits")
+        if self.measure_map.bits != bits:
+            raise InvalidInputError("measure_map must be a MeasureMap with the same number of bits")
         self._roles: tuple[Querier, Server] | None = None
 
     def run(self, answers: Any) -> Mask:
@@ -112,14 +106,11 @@ class EncryptedArgmin:
         ndarray of bool, shape (n, C)
             True where a class attains the minimum of its row.
         """
-        table = checked_measures(answers)
-        wins = self.run_quantised(self.quantiser.quantise(table))
-        for shift in shifts(self.looks):
-            tied = np.flatnonzero(wins.sum(axis=1) > 1)
-            if not tied.size:
-                break
-            wins[tied] &= self.run_quantised(self.quantiser.quantise(table[:, tied], shift))
-        return wins
+        fine, looks = self.measure_map.fine(checked_measures(answers)), self.measure_map.looks
+        if fine.ndim != 3:
+            return self.run_quantised(fine)  # which says what is wrong
+        seen = np.concatenate([look_at(fine, look, looks) for look in range(looks)], axis=1)
+        return in_every_look(self.run_quantised(seen), looks)
 
     def run_quantised(self, values: Any) -> Mask:
         """Return the classes that attain the minimum of quantised measures.

@@ -69,7 +69,7 @@ class Client:
     --------
     Querier : Makes the key and decrypts the result.
     Server : Computes on what sites encrypt.
-    Quantiser : Turns measures into whole numbers.
+    MeasureMap : Turns measures into whole numbers.
 
     References
     ----------
@@ -139,7 +139,7 @@ def whole_numbers(values: Any) -> NDArray[np.integer]:
     except ValueError:
         raise InvalidInputError("quantised measures must be a table: all rows of one length") from None
     if not np.issubdtype(numbers.dtype, np.integer):
-        raise InvalidInputError("quantised measures must be whole numbers: use Quantiser.quantise")
+        raise InvalidInputError("quantised measures must be whole numbers: use MeasureMap.numbers")
     return numbers
 
 

@@ -126,7 +126,7 @@ class HolderKey(Record, kind="holder key"):
     >>> key.save("north.holderkey")  # doctest: +SKIP
     """
 
-    secret = True
+    owner_only = True
 
     name: Name
     agreement: SecretBytes = field(repr=False)
