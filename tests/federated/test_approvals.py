@@ -194,7 +194,7 @@ class Killed(BaseException):
     """The end of the process, at a write."""
 
 
-@pytest.mark.parametrize("at", ["append", "_write"])
+@pytest.mark.parametrize("at", ["append", "commit"])
 @pytest.mark.parametrize("decide", ["approve", "deny"])
 def test_decision_interrupted_at_any_write_counts_whole_or_not_at_all(
     at: str, decide: str, made: Callable[..., Approvals], monkeypatch: pytest.MonkeyPatch
@@ -204,8 +204,15 @@ def test_decision_interrupted_at_any_write_counts_whole_or_not_at_all(
     def die(*_: Any, **__: Any) -> None:
         raise Killed
 
+    def die_before(what: str, *_: Any) -> None:
+        if what == "commit":
+            raise Killed
+
     with monkeypatch.context() as patch:
-        patch.setattr(SiteLog if at == "append" else Approvals, at, die)
+        if at == "append":
+            patch.setattr(SiteLog, at, die)
+        else:  # all is written, and does not count yet
+            patch.setattr("onefold._base.state.step", die_before)
         with pytest.raises(Killed):
             getattr(made(), decide)("ward", "queriers")
     assert made().entries()[0].decision is OwnerDecision.WAITING

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onefold._base import records
 from onefold._base.records import pack
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
 from onefold.federated.access import signatures as queriers
@@ -162,7 +163,7 @@ def test_key_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         SigningKey.load(path)
     path.chmod(0o600)
     path.write_bytes(b"nothing")
-    with pytest.raises(FileFormatError, match="no signing key"):
+    with pytest.raises(FileFormatError, match="not a file of onefold"):
         SigningKey.load(path)
     public.write_bytes(public.read_bytes().rsplit(b" ", 1)[0])  # no name
     with pytest.raises(InvalidInputError, match="no public key of a querier"):
@@ -179,7 +180,8 @@ def test_key_that_cannot_be_written_leaves_no_private_half(
     def fail(path: Path, content: bytes, public: bool = False) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(queriers, "write_whole", fail)
+    for module in (queriers, records):
+        monkeypatch.setattr(module, "write_whole", fail)
     with pytest.raises(InvalidInputError, match="No space left"):
         SigningKey.create("ward", tmp_path)
     assert not list(tmp_path.glob("*.signkey"))

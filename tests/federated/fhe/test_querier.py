@@ -63,13 +63,5 @@ def test_key_file_without_a_whole_setting_is_refused(small, tmp_path) -> None:
 
 
 def test_missing_key_file_is_refused_with_its_path(tmp_path) -> None:
-    with pytest.raises(InvalidInputError, match=r"there is no secret key at .*none\.key"):
+    with pytest.raises(InvalidInputError, match=r"there is no secret key file at .*none\.key"):
         Querier.load(tmp_path / "none.key")
-
-
-def test_key_path_that_is_no_path_is_refused(small) -> None:
-    for wrong in (None, 3, True, b"x"):
-        with pytest.raises(InvalidInputError):
-            small.querier.save(wrong)
-        with pytest.raises(InvalidInputError):
-            Querier.load(wrong)

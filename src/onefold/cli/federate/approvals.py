@@ -185,7 +185,7 @@ def run_list(args: argparse.Namespace) -> int:
     words += [COMPARE] * (waiting > 0)
     told = {"site": site.settings.name, "approval": site.settings.approval, "waiting": waiting}
     sums, lines = _sums(site)
-    told |= {"approvals": [entry.to_dict() for entry in entries], "sums": sums}
+    told |= {"approvals": [entry.plain for entry in entries], "sums": sums}
     show(told, words + lines, as_json=args.json)
     return 0
 
@@ -196,7 +196,7 @@ def _sums(site: Site) -> tuple[list[dict[str, Any]], list[str]]:
 
     told, words = [], []
     for entry, summed in known_sums(site.folder):
-        about: dict[str, Any] = entry.to_dict()
+        about: dict[str, Any] = entry.plain
         words += ["", _asked_sum(entry)]
         if summed is None:
             words.append("its contract is not here any more")
@@ -295,7 +295,7 @@ def _decide_sum(site: Site, args: argparse.Namespace, until: int | None) -> int:
 
 
 def _tell_decided(site: Site, made: tuple[Approval, ...], words: list[str], as_json: bool) -> int:
-    told = {"site": site.settings.name, "decided": [entry.to_dict() for entry in made]}
+    told = {"site": site.settings.name, "decided": [entry.plain for entry in made]}
     show(told, words, as_json=as_json)
     return 0
 

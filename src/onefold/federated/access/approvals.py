@@ -124,20 +124,15 @@ class Approval:
             self.decision is OwnerDecision.APPROVED and in_time and (self.left is None or n_rows <= self.left)
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON.
-
-        Returns
-        -------
-        dict of str to Any
-            All fields; the querier by name, id and public key.
-        """
+    @property
+    def plain(self) -> dict[str, Any]:
+        """All fields as plain values; the querier by name, id and public key."""
         return asdict(self) | self.querier.plain
 
 
 Key = tuple[str, str | None]  # public key, purpose
-ONE = "subject = ? AND public = ? AND purpose IS ?"
-NUMBERS = ("answered", "asked", "allowed", "until")
+COLUMNS = ("name", "public", "purpose", "decision", "answered", "asked", "allowed", "until", "stated")
+NAMES = ", ".join(COLUMNS)
 
 
 class Approvals:
@@ -196,7 +191,7 @@ class Approvals:
             The entries.
         """
         with self.store.reading() as db:
-            entries = self._read(db).values()
+            entries = self._entries(db).values()
         return tuple(
             sorted(entries, key=lambda entry: (not entry.asked, entry.querier.name, entry.purpose or ""))
         )
@@ -395,27 +390,18 @@ class Approvals:
     @contextmanager
     def _changing(self) -> Iterator[dict[Key, Approval]]:
         with self.store.transaction() as db:
-            entries = self._read(db)
+            entries = self._entries(db)
             before = dict(entries)
             yield entries
-            for key in before.keys() - entries.keys():
-                db.execute(f"DELETE FROM approvals WHERE {ONE}", (self.subject, *key))
-            for key, entry in entries.items():
-                if entry != before.get(key):
-                    self._write(db, key, entry)
+            if entries != before:
+                db.execute("DELETE FROM approvals WHERE subject = ?", (self.subject,))
+                plain = [{**entry.plain, "name": entry.querier.name} for entry in entries.values()]
+                rows = [(self.subject, *map(each.get, COLUMNS)) for each in plain]
+                marks = ", ".join("?" * (len(COLUMNS) + 1))
+                db.executemany(f"INSERT INTO approvals (subject, {NAMES}) VALUES ({marks})", rows)
 
-    def _write(self, db: sqlite3.Connection, key: Key, entry: Approval) -> None:
-        columns = {"name": entry.querier.name, "decision": entry.decision.value}
-        columns |= {name: getattr(entry, name) for name in NUMBERS} | {"stated": entry.stated}
-        changes = ", ".join(f"{name} = ?" for name in columns)
-        row = (*columns.values(), self.subject, *key)
-        if not db.execute(f"UPDATE approvals SET {changes} WHERE {ONE}", row).rowcount:
-            names, marks = ", ".join([*columns, "subject", "public", "purpose"]), ", ".join("?" * len(row))
-            db.execute(f"INSERT INTO approvals ({names}) VALUES ({marks})", row)
-
-    def _read(self, db: sqlite3.Connection) -> dict[Key, Approval]:
-        names = ("name", "public", "purpose", "decision", *NUMBERS, "stated")
-        query = f"SELECT {', '.join(names)} FROM approvals WHERE subject = ? ORDER BY number"
+    def _entries(self, db: sqlite3.Connection) -> dict[Key, Approval]:
+        query = f"SELECT {NAMES} FROM approvals WHERE subject = ? ORDER BY number"
         return {(row[1], row[2]): _entry(row) for row in db.execute(query, (self.subject,))}
 
 

@@ -18,17 +18,17 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from onefold._base.files import file_lock, make_folder, read_saved, write_whole
+from onefold._base.files import file_lock, make_folder, write_whole
 from onefold._base.optional import require
-from onefold._base.records import record
-from onefold.exceptions import FileFormatError, InvalidInputError, MessageError, QueryRefused
+from onefold._base.records import Content, Record, record
+from onefold.exceptions import InvalidInputError, MessageError, QueryRefused
 from onefold.federated.messages import (
     Digest,
     FailureCode,
@@ -37,11 +37,11 @@ from onefold.federated.messages import (
     Query,
     QueryKey,
     SumParcel,
-    check_digest,
     check_name,
     digest_of,
     is_text,
 )
+from onefold.privacy.terms import Value
 
 __all__ = [
     "KEY_SUFFIX",
@@ -68,7 +68,7 @@ __all__ = [
 ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 SERIALIZATION = "cryptography.hazmat.primitives.serialization"
 KEY_SUFFIX, PUBLIC_SUFFIX = ".signkey", ".pub"
-SIGNATURE_BYTES, ID_DIGITS = 64, 32
+KEY_BYTES, SIGNATURE_BYTES, ID_DIGITS = 32, 64, 32
 LONGEST_PURPOSE = 200
 LARGEST = 2**53
 
@@ -84,11 +84,18 @@ def _printable(value: str) -> str:
     return value
 
 
+def _whole_key(content: bytes) -> bytes:
+    if len(content) != KEY_BYTES:
+        raise InvalidInputError("a secret key must be 32 bytes")
+    return content
+
+
 QuerierName = Annotated[str, AfterValidator(check_querier_name)]
 PublicKey = Digest  # the 32 bytes of a key have as many digits
 Signed = Annotated[str, Field(pattern=rf"^[0-9a-f]{{{2 * SIGNATURE_BYTES}}}$")]
 Whole = Annotated[int, Field(ge=0, le=LARGEST)]
 Line = Annotated[str, AfterValidator(_printable)]
+SecretBytes = Annotated[Content, AfterValidator(_whole_key)]
 
 
 # --- Ed25519 ----------------------------------------------------------------------------------------------
@@ -127,8 +134,8 @@ def _private(secret: bytes) -> Any:
 # --- who signs --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QuerierKey:
+@record
+class QuerierKey(Value):
     """The public half of a querier's signing key, with the name that the querier gave it.
 
     Parameters
@@ -148,12 +155,8 @@ class QuerierKey:
     '66687aadf862bd776c8fc18b8e9f8e20'
     """
 
-    name: str
-    public: str
-
-    def __post_init__(self) -> None:
-        check_querier_name(self.name)
-        check_digest(self.public)
+    name: QuerierName
+    public: PublicKey
 
     @property
     def id(self) -> str:
@@ -203,12 +206,16 @@ class QuerierKey:
 # --- what is signed ---------------------------------------------------------------------------------------
 
 
+@record
 class _Statement(Message):
-    """What a querier states, with the signature of every other field; the fields are those of subclasses."""
+    """What a querier states, with the signature of every other field."""
 
     # What is signed begins with this, so that a signature made for anything else is none of this kind.
     domain: ClassVar[bytes]
+
+    federation: Digest
     name: QuerierName
+    purpose: Line
     public: PublicKey
     signed: Signed
 
@@ -220,7 +227,7 @@ class _Statement(Message):
     @property
     def plain(self) -> dict[str, Any]:
         """All fields as plain values, for a log."""
-        return asdict(self)  # type: ignore[call-overload,no-any-return]  # every statement is a dataclass
+        return asdict(self)
 
     @property
     def statement(self) -> bytes:
@@ -232,6 +239,11 @@ class _Statement(Message):
     def is_genuine(self) -> bool:
         """Whether the key has signed the statement; says nothing about any query."""
         return verify(self.public, self.signed, self.statement)
+
+    def _require(self, is_asked: bool) -> None:
+        """Refuse a statement about something else, or one that the key has not signed."""
+        if not is_asked or not self.is_genuine:
+            raise QueryRefused(FailureCode.BAD_SIGNATURE)
 
 
 @record
@@ -286,18 +298,13 @@ class Signature(_Statement, kind="query signature"):
 
     domain = b"onefold query 1\n"
 
-    federation: Digest
     query: Name
     rows: Whole
     content: Digest
     encrypted: Digest | None
     rule: Line
-    name: QuerierName
-    purpose: Line
     amount: Whole
     time: Whole
-    public: PublicKey
-    signed: Signed
 
     def check(self, query: Query, federation: str, query_key: QueryKey | None = None) -> None:
         """Check that this is a statement about a query, signed by the key in it.
@@ -318,8 +325,7 @@ class Signature(_Statement, kind="query signature"):
         """
         stated = (self.federation, self.query, self.rows, self.content, self.encrypted)
         asked = (federation, query.id, len(query.features), rows_digest(query), key_digest(query_key))
-        if stated != asked or self.amount < self.rows or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
+        self._require(stated == asked and self.amount >= self.rows)
 
 
 @record
@@ -361,14 +367,9 @@ class KeySignature(_Statement, kind="key signature"):
 
     domain = b"onefold query key 1\n"
 
-    federation: Digest
     encrypted: Digest
-    name: QuerierName
-    purpose: Line
     amount: Whole
     until: Whole
-    public: PublicKey
-    signed: Signed
 
     def check(
         self, query_key: QueryKey | None, federation: str, clock: Callable[[], float] = time.time
@@ -389,9 +390,7 @@ class KeySignature(_Statement, kind="key signature"):
         QueryRefused
             With the code ``bad-signature`` if anything differs, ``stale`` if it has ended.
         """
-        stated, asked = (self.federation, self.encrypted), (federation, key_digest(query_key))
-        if query_key is None or stated != asked or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
+        self._require((self.federation, self.encrypted) == (federation, key_digest(query_key)))
         if clock() > self.until:
             raise QueryRefused(FailureCode.STALE)
 
@@ -444,16 +443,11 @@ class SumSignature(_Statement, kind="sum signature"):
 
     domain = b"onefold sum step 1\n"
 
-    federation: Digest
     query: Name
     step: Line
     contract: Digest
     content: Digest
-    name: QuerierName
-    purpose: Line
     time: Whole
-    public: PublicKey
-    signed: Signed
 
     def check(self, parcel: SumParcel, federation: str) -> None:
         """Check that this is a statement about a request, signed by the key in it.
@@ -474,8 +468,7 @@ class SumSignature(_Statement, kind="sum signature"):
         """
         stated = (self.federation, self.query, self.step, self.content)
         asked = (federation, parcel.query_id, parcel.step, parcel_digest(parcel))
-        if stated != asked or not self.is_genuine:
-            raise QueryRefused(FailureCode.BAD_SIGNATURE)
+        self._require(stated == asked)
 
 
 AnySignature = Signature | KeySignature  # of queries
@@ -506,7 +499,8 @@ def key_digest(query_key: QueryKey | None) -> str | None:
 Statement = TypeVar("Statement", Signature, KeySignature, SumSignature)
 
 
-class SigningKey:
+@record
+class SigningKey(Record, kind="signing key"):
     """The private signing key of a querier, in a file that only the querier's account can read.
 
     Parameters
@@ -515,11 +509,6 @@ class SigningKey:
         What the querier calls itself.
     private : bytes
         The 32 bytes of the Ed25519 key.
-
-    Attributes
-    ----------
-    key : QuerierKey
-        The public half.
 
     See Also
     --------
@@ -532,9 +521,15 @@ class SigningKey:
     '3b6a27bcceb6a42d'
     """
 
-    def __init__(self, name: str, private: bytes) -> None:
-        self._private = private
-        self.key = QuerierKey(name, public_of(private))
+    owner_only = True
+
+    name: QuerierName
+    private: SecretBytes = field(repr=False)
+
+    @property
+    def key(self) -> QuerierKey:
+        """The public half, with the name."""
+        return QuerierKey(self.name, public_of(self.private))
 
     @classmethod
     def create(cls, name: str, folder: str | os.PathLike[str]) -> SigningKey:
@@ -559,46 +554,24 @@ class SigningKey:
         """
         path = Path(folder) / f"{check_querier_name(name)}{KEY_SUFFIX}"
         serialization = require(SERIALIZATION, "federated")
-        private = require(ED25519, "federated").Ed25519PrivateKey.generate()
-        pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+        made = cls(name, os.urandom(KEY_BYTES))
         try:
             make_folder(path.parent)
             with file_lock(path):
                 if path.exists():
                     raise InvalidInputError(f"{path}: there is a key already; queries are signed with it")
                 # The public half first: a key that can sign can also be handed over.
-                public = private.public_key().public_bytes(
-                    serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
+                public = (
+                    _private(made.private)
+                    .public_key()
+                    .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
                 )
                 line = public + b" " + name.encode("ascii") + b"\n"
                 write_whole(path.with_suffix(PUBLIC_SUFFIX), line, public=True)
-                content = private.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-                write_whole(path, content)
+                made.save(path)
         except OSError as error:
             raise InvalidInputError(f"{path}: {error.strerror or 'cannot be written'}") from None
-        return cls(name, private.private_bytes_raw())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SigningKey:
-        """Read the private key file of a querier.
-
-        Parameters
-        ----------
-        path : str or path-like
-            File that :meth:`create` wrote; its name without the ending is the name of the querier.
-
-        Returns
-        -------
-        SigningKey
-            The key.
-
-        Raises
-        ------
-        InvalidInputError
-            If there is no such key, or others can read it.
-        """
-        missing = "there is no signing key (onefold federate querier new makes one)"
-        return cls(Path(path).stem, read_saved(path, missing, _read_private, secret=True))
+        return made
 
     def sign(
         self,
@@ -722,24 +695,9 @@ class SigningKey:
         )
 
     def _signed(self, kind: type[Statement], **stated: Any) -> Statement:
-        stated |= {"name": self.key.name, "public": self.key.public}
+        stated |= {"name": self.name, "public": public_of(self.private)}
         unsigned = kind(**stated, signed="00" * SIGNATURE_BYTES)
-        return replace(unsigned, signed=sign(self._private, unsigned.statement))
-
-    def __repr__(self) -> str:
-        return f"SigningKey({self.key.name!r}, id={self.key.id})"
-
-
-def _read_private(content: bytes) -> bytes:
-    """The 32 bytes of a key in a file."""
-    unsupported = require("cryptography.exceptions", "federated").UnsupportedAlgorithm
-    try:
-        key = require(SERIALIZATION, "federated").load_pem_private_key(content, password=None)
-    except (ValueError, TypeError, unsupported):
-        key = None
-    if not isinstance(key, require(ED25519, "federated").Ed25519PrivateKey):
-        raise FileFormatError("no signing key of a querier")
-    return bytes(key.private_bytes_raw())
+        return replace(unsigned, signed=sign(self.private, unsigned.statement))
 
 
 def default_querier_folder() -> Path:

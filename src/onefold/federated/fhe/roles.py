@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onefold._base.arrays import Integers, Mask
-from onefold._base.files import read_saved
 from onefold._base.records import record
 from onefold.exceptions import DecryptionError, FileFormatError, InvalidInputError, MessageError
 from onefold.federated.fhe.circuit import MISSING, PLAIN_MODULUS, Slots, attained, encode
@@ -48,6 +46,7 @@ class SecretKey(PublicKey, kind="secret key"):
     """What a querier keeps: its public and its secret key, as SEAL writes them."""
 
     error = InvalidInputError
+    owner_only = True
 
     secret: Filled = field(repr=False)
 
@@ -348,7 +347,7 @@ class Querier:
         path : str or path
             The file; it is written whole or not at all.
         """
-        SecretKey(*self._setting, self._public, self._secret).save(_file(path))
+        SecretKey(*self._setting, self._public, self._secret).save(path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Querier:
@@ -371,18 +370,11 @@ class Querier:
         InvalidInputError
             If there is no such file, or others can read it.
         """
-        file = _file(path)
-        kept = read_saved(file, "there is no secret key", SecretKey.from_bytes, secret=True)
+        kept = SecretKey.load(path)
         querier = cls.__new__(cls)
         querier.parameters = kept.parameters
         try:
             querier._open(kept.secret, kept.key)
         except (MessageError, LookupError, TypeError, ValueError):
-            raise FileFormatError(f"{file}: holds no secret key of this version, or is damaged") from None
+            raise FileFormatError(f"{path}: holds no secret key of this version, or is damaged") from None
         return querier
-
-
-def _file(path: Any) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidInputError("the path of a key file must be a string or a path")
-    return Path(path)

@@ -8,15 +8,13 @@ import os
 from collections.abc import Iterable
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-from pydantic import AfterValidator
+from typing import TYPE_CHECKING, Any
 
 from onefold._base.files import file_lock, write_whole
 from onefold._base.optional import require
-from onefold._base.records import Content, Record, record
+from onefold._base.records import Record, record
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
-from onefold.federated.access.signatures import public_of, sign
+from onefold.federated.access.signatures import KEY_BYTES, SecretBytes, public_of, sign
 from onefold.federated.messages import Digest, Name, check_digest, digest_of
 
 if TYPE_CHECKING:
@@ -33,19 +31,9 @@ __all__ = [
 ]
 
 X25519 = "cryptography.hazmat.primitives.asymmetric.x25519"
-KEY_BYTES = 32
 MORE_BYTES = 48  # by which what HPKE encrypts is longer: a key of 32 bytes and a tag
 KNOWN_KEYS = "known_keys"  # file of those that a site or holder has met
 OWN, KNOWN, NEW = "own", "known", "new"
-
-
-def _whole_key(content: bytes) -> bytes:
-    if len(content) != KEY_BYTES:
-        raise InvalidInputError("a secret key must be 32 bytes: use HolderKey.new")
-    return content
-
-
-SecretBytes = Annotated[Content, AfterValidator(_whole_key)]
 
 
 @record
