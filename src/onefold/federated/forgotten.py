@@ -60,7 +60,7 @@ class ForgottenPersons:
     def marks(self) -> frozenset[str]:
         """The marks of all persons on the list, to see later whether it has changed."""
         with self.store.reading() as db:
-            return _read(db)[1]
+            return _key_and_marks(db)[1]
 
     def add(self, person: Any) -> bool:
         """Enter a person.
@@ -79,10 +79,10 @@ class ForgottenPersons:
         if not text:
             raise InvalidInputError("the person's id is empty")
         with self.store.transaction() as db:
-            key, marks = _read(db)
+            key, marks = _key_and_marks(db)
             put_value(db, "forgotten.key", key)
             new = marks | {_mark(key, text)}
-            _write(db, new)
+            _put_marks(db, new)
         return new != marks
 
     def discard(self, person: Any) -> None:
@@ -94,8 +94,8 @@ class ForgottenPersons:
             The person, as tables name them.
         """
         with self.store.transaction() as db:
-            key, marks = _read(db)
-            _write(db, marks - {_mark(key, *person_texts([person]))})
+            key, marks = _key_and_marks(db)
+            _put_marks(db, marks - {_mark(key, *person_texts([person]))})
 
     def has_met(self, person: Any) -> bool:
         """Tell whether the rows that were looked at last were about a person of the list, among others.
@@ -111,7 +111,7 @@ class ForgottenPersons:
             Whether rows of the person were left out.
         """
         with self.store.reading() as db:
-            return _mark(_read(db)[0], *person_texts([person])) in self._met
+            return _mark(_key_and_marks(db)[0], *person_texts([person])) in self._met
 
     def kept(self, persons: Any) -> Mask:
         """Tell which rows stay: those of others, and those that do not say whom they are about.
@@ -127,7 +127,7 @@ class ForgottenPersons:
             Whether each row stays.
         """
         with self.store.reading() as db:
-            key, marks = _read(db)
+            key, marks = _key_and_marks(db)
         texts = person_texts(persons)
         named = {text: _mark(key, text) for text in set(texts) if text} if marks else {}
         gone = {text for text, mark in named.items() if mark in marks}
@@ -135,7 +135,7 @@ class ForgottenPersons:
         return np.array([text not in gone for text in texts], dtype=np.bool_)
 
 
-def _read(db: sqlite3.Connection) -> tuple[bytes, frozenset[str]]:
+def _key_and_marks(db: sqlite3.Connection) -> tuple[bytes, frozenset[str]]:
     """The secret and the marks; without their secret nothing is fitted, or the erased would come back."""
     key = value_of(db, "forgotten.key", None)
     marks = frozenset(mark for (mark,) in db.execute("SELECT mark FROM forgotten"))
@@ -146,7 +146,7 @@ def _read(db: sqlite3.Connection) -> tuple[bytes, frozenset[str]]:
     return key, marks
 
 
-def _write(db: sqlite3.Connection, marks: frozenset[str]) -> None:
+def _put_marks(db: sqlite3.Connection, marks: frozenset[str]) -> None:
     """Put all marks anew, in their order, so that the file does not tell who came when."""
     db.execute("DELETE FROM forgotten")
     db.executemany("INSERT INTO forgotten VALUES (?)", ((mark,) for mark in sorted(marks)))

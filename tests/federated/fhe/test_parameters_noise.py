@@ -41,7 +41,7 @@ def test_noise_of_powers_of_powers_stays_at_the_floor(seal) -> None:
     for i in range(3):
         tally.add(Client(querier.public_key(), f"c{i}").encrypt([[i, 9]], "q1"))
     part, chosen = tally._parts[0], querier.parameters
-    counts = part.engine.load_sum(part._sums[0].total(), 3)
+    counts = part.engine.fresh_sum(part._sums[0].total(), 3)
     power = counts
     while power.n_primes > chosen.pick_primes:
         power = part.engine.settle(part.engine.multiply(power, power))
@@ -57,7 +57,7 @@ def test_adding_a_constant_changes_neither_noise_nor_factor(small) -> None:
     for message in small.messages(np.zeros((3, 1, 4), dtype=int)):
         tally.add(message)
     engine = tally._parts[0].engine
-    counts = engine.load_sum(tally._parts[0]._sums[0].total(), 3)
+    counts = engine.fresh_sum(tally._parts[0]._sums[0].total(), 3)
     settled = engine.settle(engine.multiply(counts, counts))
     shifted = engine.combine(Combination([(1, settled)], -7))
     assert settled.factor != 1

@@ -29,7 +29,7 @@ class Bench:
 
     def encrypt(self, slots: np.ndarray) -> Cipher:
         inner = self.encryptor.encrypt(self.contexts.encoder.encode(slots.astype(np.uint64)))
-        return self.engine.load_sum(read_ciphertext(inner.to_string()), 1)
+        return self.engine.fresh_sum(read_ciphertext(inner.to_string()), 1)
 
     def decrypt(self, cipher: Cipher) -> np.ndarray:
         number = self.contexts.chain_number(cipher.n_primes)

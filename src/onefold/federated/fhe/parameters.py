@@ -210,13 +210,13 @@ class Parameters:
             Bytes of ``content`` in :class:`onefold.federated.fhe.messages.EncryptedAnswers`.
         """
         return sum(
-            packed_bytes(self.prime_bits[:n_primes], self.degree)
+            ciphertext_size(self.prime_bits[:n_primes], self.degree)
             for layout, _ in self.layouts(n_rows)
             for n_primes in self.message_primes(layout)
         )
 
 
-def packed_bytes(prime_bits: Sequence[int], degree: int) -> int:
+def ciphertext_size(prime_bits: Sequence[int], degree: int) -> int:
     """Return the bytes of a ciphertext in a message, from the sizes of its primes."""
     return 2 * degree * sum((bits + 7) // 8 for bits in prime_bits)
 
@@ -269,17 +269,17 @@ def choose(n_clients: int, n_classes: int, bits: int = 8) -> Parameters:
 @cache
 def _chosen(n_clients: int, n_classes: int, bits: int) -> Parameters:
     for degree in SAFE_BITS:
-        for base, blinding in sorted(product(BASE_SIZES, BLINDING_SIZES), key=_mark_bytes):
+        for base, blinding in sorted(product(BASE_SIZES, BLINDING_SIZES), key=_mark_size):
             found = _parameters((n_clients, n_classes, bits), degree, base, blinding)
             if found is not None:
                 return found
     raise InvalidInputError("no parameters of 128-bit security fit these numbers of sites and classes")
 
 
-def _mark_bytes(sizes: tuple[int, int]) -> tuple[int, int]:
+def _mark_size(sizes: tuple[int, int]) -> tuple[int, int]:
     """Return the bytes of a coefficient of the marks, which are most of a message; then the bits."""
     base, blinding = sizes
-    return packed_bytes([base] * BASE_PRIMES + [blinding], 1), BASE_PRIMES * base + blinding
+    return ciphertext_size([base] * BASE_PRIMES + [blinding], 1), BASE_PRIMES * base + blinding
 
 
 def _parameters(setting: tuple[int, int, int], degree: int, base: int, blinding: int) -> Parameters | None:

@@ -20,17 +20,16 @@ from onefold.federated.fhe.messages import (
     EvaluationKeys,
     PublicKey,
 )
-from onefold.federated.fhe.parameters import choose
+from onefold.federated.fhe.parameters import choose, ciphertext_size
 from onefold.federated.fhe.seal import (
     Chain,
+    PlaneSums,
     ciphertext_bytes,
     contexts_for,
     pack_planes,
-    packed_size,
     read_ciphertext,
     reading,
     secret_rows,
-    unpack_planes,
 )
 from onefold.federated.fhe.server import FACTOR_BYTES, Server, Tally
 from onefold.federated.messages import Filled, check_name, digest_of
@@ -312,7 +311,7 @@ class Querier:
         if message.setting != self._setting:
             raise MessageError("the result was computed for another key or another setting")
         layouts = self.parameters.layouts(message.n_rows)
-        size = FACTOR_BYTES + packed_size(self._contexts.primes[:1], self.parameters.degree)
+        size = FACTOR_BYTES + ciphertext_size(self.parameters.prime_bits[:1], self.parameters.degree)
         if len(message.content) != size * len(layouts):
             raise MessageError("the size of the result does not fit its number of rows")
         found = []
@@ -329,9 +328,9 @@ class Querier:
         if not 0 < factor < PLAIN_MODULUS:
             raise MessageError("the result is malformed")
         chain = self._contexts.low
-        polynomials = unpack_planes(data[FACTOR_BYTES:], self._contexts.primes[:1], self.parameters.degree)
+        planes = PlaneSums(self._contexts.primes[:1], self.parameters.degree).add(data[FACTOR_BYTES:])
         cipher = self._contexts.seal.Ciphertext()
-        cipher.load_bytes(chain.context, ciphertext_bytes(chain.levels[1], polynomials))
+        cipher.load_bytes(chain.context, ciphertext_bytes(chain.levels[1], planes.total()))
         if self._decryptor.invariant_noise_budget(cipher) < LEAST_BUDGET:
             raise DecryptionError(
                 "the result cannot be read: its noise is exhausted, or it is of another key"

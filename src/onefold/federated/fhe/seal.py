@@ -33,7 +33,7 @@ from onefold._base.arrays import Polynomials, Residues
 from onefold._base.optional import require
 from onefold.exceptions import InvalidInputError, MessageError
 from onefold.federated.fhe.circuit import PLAIN_MODULUS, Combination, Slots, random_words
-from onefold.federated.fhe.parameters import Parameters, packed_bytes
+from onefold.federated.fhe.parameters import Parameters, ciphertext_size
 
 LevelId = Sequence[int]
 
@@ -83,31 +83,18 @@ def read_ciphertext(data: bytes) -> Polynomials:
     return flat.reshape(size, primes, degree)
 
 
-def plaintext_bytes(level: LevelId, coefficients: Residues) -> bytes:
-    """Return what SEAL reads as a plaintext, whose level is four zeros, or as a secret key."""
-    return _whole(PLAIN_FIELDS.pack(*level, coefficients.size, 1.0), coefficients)
-
-
-def read_plaintext(data: bytes) -> Residues:
-    """Return the coefficients of a plaintext or secret key that SEAL wrote in this process."""
-    return np.frombuffer(data, dtype="<u8", offset=2 * HEADER.size + PLAIN_FIELDS.size + COUNT.size)
+def secret_rows(data: bytes, rows: Sequence[int], level: LevelId, degree: int) -> bytes:
+    """Return a secret key restricted to some of its primes, for a context that has only those."""
+    whole = np.frombuffer(data, dtype="<u8", offset=2 * HEADER.size + PLAIN_FIELDS.size + COUNT.size)
+    kept = whole.reshape(-1, degree)[list(rows)]
+    return _whole(PLAIN_FIELDS.pack(*level, kept.size, 1.0), kept)
 
 
 # --- bytes of messages ------------------------------------------------------------------------------------
 
 
-def secret_rows(data: bytes, rows: Sequence[int], level: LevelId, degree: int) -> bytes:
-    """Return a secret key restricted to some of its primes, for a context that has only those."""
-    return plaintext_bytes(level, read_plaintext(data).reshape(-1, degree)[list(rows)])
-
-
 def _plane_types(prime: int) -> list[np.dtype[np.unsignedinteger]]:
     return [np.dtype(kind) for kind in PLANES[(prime.bit_length() + 7) // 8].split()]
-
-
-def packed_size(primes: Sequence[int], degree: int) -> int:
-    """Return the bytes of a ciphertext in a message, from its primes."""
-    return packed_bytes([prime.bit_length() for prime in primes], degree)
 
 
 def shifted(values: NDArray[np.uint64], bits: int, prime: int) -> NDArray[np.uint64]:
@@ -143,9 +130,9 @@ class PlaneSums:
         self._kinds = [_plane_types(prime) for prime in primes]
         self._sums = [[_zeros(kind, 2 * degree) for kind in kinds] for kinds in self._kinds]
 
-    def add(self, data: memoryview) -> None:
+    def add(self, data: memoryview) -> PlaneSums:
         """Add one more ciphertext; raise MessageError if it does not have the right size."""
-        if data.nbytes != packed_size(self.primes, self.degree):
+        if data.nbytes != ciphertext_size([prime.bit_length() for prime in self.primes], self.degree):
             raise MessageError("a ciphertext of the message has the wrong size")
         start = 0
         for kinds, sums in zip(self._kinds, self._sums, strict=True):
@@ -153,6 +140,7 @@ class PlaneSums:
                 stop = start + kind.itemsize * total.size
                 total += np.frombuffer(data[start:stop], dtype=kind)
                 start = stop
+        return self
 
     def total(self) -> Polynomials:
         """Return the sum, reduced modulo each prime."""
@@ -163,13 +151,6 @@ class PlaneSums:
                 value = (shifted(value, 8 * kind.itemsize, prime) + plane) % np.uint64(prime)
             rows.append(value.reshape(2, self.degree))
         return np.stack(rows, axis=1)
-
-
-def unpack_planes(data: memoryview, primes: Sequence[int], degree: int) -> Polynomials:
-    """Return the polynomials of one packed ciphertext."""
-    sums = PlaneSums(primes, degree)
-    sums.add(data)
-    return sums.total()
 
 
 def flood(bits: int, degree: int, primes: list[int]) -> Polynomials:
@@ -293,27 +274,27 @@ class Ciphertexts:
         self._means: dict[tuple[int, int, int], Any] = {}
         self._constants: dict[tuple[int, int], Any] = {}
 
-    def load_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
+    def fresh_sum(self, polynomials: Polynomials, summands: int) -> Cipher:
         """Return the sum of ``summands`` fresh ciphertexts, from its polynomials (2, primes, N)."""
-        inner = self._loaded(polynomials)
+        inner = self._inner_of(polynomials)
         self._centre(inner, summands)
         return Cipher(inner)
 
     def add_errors(self, a: Cipher, fresh: Polynomials, noise: Polynomials) -> Cipher:
         """Add multiples of t: a transformed encryption of 0, and polynomials that are not transformed."""
-        total = self._evaluator(a).add(a.inner, self._loaded(fresh))
-        self._evaluator(a).add_inplace(total, self._loaded(noise, transformed=False))
+        total = self._evaluator(a).add(a.inner, self._inner_of(fresh))
+        self._evaluator(a).add_inplace(total, self._inner_of(noise, transformed=False))
         return Cipher(total, a.factor)
 
-    def _loaded(self, polynomials: Polynomials, transformed: bool = True) -> Any:
+    def _inner_of(self, polynomials: Polynomials, transformed: bool = True) -> Any:
         n_primes = polynomials.shape[1]
         chain = self.contexts.chain(n_primes)
-        inner = self._read(ciphertext_bytes(chain.levels[n_primes], polynomials, transformed), n_primes)
+        inner = self._inner(ciphertext_bytes(chain.levels[n_primes], polynomials, transformed), n_primes)
         if not inner.is_ntt_form():  # SEAL 4.4 transforms while it reads
             chain.evaluator.transform_to_ntt_inplace(inner)
         return inner
 
-    def _read(self, data: bytes, n_primes: int) -> Any:
+    def _inner(self, data: bytes, n_primes: int) -> Any:
         inner = self.contexts.seal.Ciphertext()
         inner.load_bytes(self.contexts.chain(n_primes).context, data)
         return inner
@@ -331,7 +312,7 @@ class Ciphertexts:
         if n_primes not in a.cut:
             level = self.contexts.chain(n_primes).levels[n_primes]
             polynomials = read_ciphertext(a.inner.to_string())
-            inner = self._read(ciphertext_bytes(level, polynomials[:, :n_primes]), n_primes)
+            inner = self._inner(ciphertext_bytes(level, polynomials[:, :n_primes]), n_primes)
             a.cut[n_primes] = Cipher(inner, a.factor)
         return a.cut[n_primes]
 
@@ -345,7 +326,7 @@ class Ciphertexts:
         lost = self.contexts.primes[a.n_primes - 1]
         left = a.n_primes - 1
         switched = self._evaluator(a).mod_switch_to_next(a.inner).to_string()
-        inner = self._read(relabelled(switched, self.contexts.chain(left).levels[left]), left)
+        inner = self._inner(relabelled(switched, self.contexts.chain(left).levels[left]), left)
         self._centre(inner, 1)
         return Cipher(inner, a.factor * lost % PLAIN_MODULUS)
 
@@ -367,7 +348,7 @@ class Ciphertexts:
             generator = np.random.default_rng(roundings)  # nothing secret: only the mean matters
             whole = whole + generator.integers(0, 2, whole.shape, dtype=np.uint64)
         primes = np.array(self.contexts.primes[:level], dtype=np.uint64)[None, :, None]
-        return self._loaded(whole * np.uint64(PLAIN_MODULUS) % primes, transformed=False)
+        return self._inner_of(whole * np.uint64(PLAIN_MODULUS) % primes, transformed=False)
 
     def _level(self, *values: Cipher | None) -> int:
         return min(value.n_primes for value in values if value is not None)

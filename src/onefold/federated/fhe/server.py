@@ -19,7 +19,7 @@ from onefold.federated.fhe.messages import (
     EncryptedResult,
     EvaluationKeys,
 )
-from onefold.federated.fhe.parameters import BASE_PRIMES, Parameters
+from onefold.federated.fhe.parameters import BASE_PRIMES, Parameters, ciphertext_size
 from onefold.federated.fhe.seal import (
     Cipher,
     Ciphertexts,
@@ -27,10 +27,8 @@ from onefold.federated.fhe.seal import (
     contexts_for,
     flood,
     pack_planes,
-    packed_size,
     read_ciphertext,
     reading,
-    unpack_planes,
 )
 from onefold.federated.messages import check_name
 
@@ -226,9 +224,8 @@ class Tally:
         _check_memory(server.parameters, n_rows)
         self.query_id, self.n_rows = check_name("a query id", query_id), n_rows
         self.clients: set[str] = set()
-        kind = _AddedAnswers if server.parameters.digits == 1 else _KeptAnswers
         self._parts = [
-            kind(server.engine, layout, rows.stop - rows.start)
+            _SiteAnswers(server.engine, layout, rows.stop - rows.start)
             for layout, rows in server.parameters.layouts(n_rows)
         ]
 
@@ -332,68 +329,51 @@ class Tally:
 
 
 class _SiteAnswers:
-    """The sites' answers about the rows of one ciphertext of the result."""
+    """The sites' answers about the rows of one ciphertext of the result.
+
+    What is of one digit is added over the sites at once. Of two digits the thermometers of the high ones are,
+    and the rest is kept site by site.
+    """
 
     def __init__(self, engine: Ciphertexts, layout: Layout, n_rows: int) -> None:
         self.engine, self.layout, self.n_rows = engine, layout, n_rows
-        self.parameters = engine.contexts.parameters
+        self.parameters = parameters = engine.contexts.parameters
         self.n_answered = 0
-        self._primes = [engine.contexts.primes[:n] for n in self.parameters.message_primes(layout)]
-        self._sizes = [packed_size(primes, self.parameters.degree) for primes in self._primes]
+        counts = parameters.message_primes(layout)
+        self._primes = [engine.contexts.primes[:n] for n in counts]
+        self._sizes = [ciphertext_size(parameters.prime_bits[:n], parameters.degree) for n in counts]
         self.size = sum(self._sizes)
+        added = self._primes if parameters.digits == 1 else self._primes[:1]
+        self._sums = [PlaneSums(primes, parameters.degree) for primes in added]
+        self._kept: list[bytes] = []
 
     def _cut(self, data: bytes | memoryview) -> list[memoryview]:
         view = memoryview(data)
         stops = accumulate(self._sizes)
         return [view[stop - size : stop] for size, stop in zip(self._sizes, stops, strict=True)]
 
-
-class _AddedAnswers(_SiteAnswers):
-    """Answers of one digit: everything is added over the sites at once."""
-
-    def __init__(self, engine: Ciphertexts, layout: Layout, n_rows: int) -> None:
-        super().__init__(engine, layout, n_rows)
-        self._sums = [PlaneSums(primes, self.parameters.degree) for primes in self._primes]
-
     def add(self, data: memoryview) -> None:
         """Count one more site."""
-        for total, part in zip(self._sums, self._cut(data), strict=True):
+        for total, part in zip(self._sums, self._cut(data), strict=False):
             total.add(part)
-        self.n_answered += 1
-
-    def picked(self) -> Cipher:
-        """Return the summands of the answer: exact, but not fit to leave the server."""
-        counts, *marks = (self.engine.load_sum(each.total(), self.n_answered) for each in self._sums)
-        below = zero_test(self.engine, self.parameters.n_clients, counts)
-        return pick(self.engine, self.layout, below, marks)
-
-
-class _KeptAnswers(_SiteAnswers):
-    """Answers of two digits: the thermometers of the high ones are added, the rest is kept site by site."""
-
-    def __init__(self, engine: Ciphertexts, layout: Layout, n_rows: int) -> None:
-        super().__init__(engine, layout, n_rows)
-        self._counts = PlaneSums(self._primes[0], self.parameters.degree)
-        self._kept: list[bytes] = []
-
-    def add(self, data: memoryview) -> None:
-        """Count one more site."""
-        self._counts.add(self._cut(data)[0])
-        self._kept.append(bytes(data))
+        if self.parameters.digits > 1:
+            self._kept.append(bytes(data))
         self.n_answered += 1
 
     def _sent(self) -> Iterator[tuple[Cipher, Cipher, list[Cipher]]]:
         for data in self._kept:
             hot, low, *marks = (
-                self.engine.load_sum(unpack_planes(part, primes, self.parameters.degree), 1)
+                self.engine.fresh_sum(PlaneSums(primes, self.parameters.degree).add(part).total(), 1)
                 for part, primes in zip(self._cut(data)[1:], self._primes[1:], strict=True)
             )
             yield hot, low, marks
 
     def picked(self) -> Cipher:
         """Return the summands of the answer: exact, but not fit to leave the server."""
-        counts = self.engine.load_sum(self._counts.total(), self.n_answered)
+        counts, *marks = (self.engine.fresh_sum(each.total(), self.n_answered) for each in self._sums)
         n_clients = self.parameters.n_clients
+        if self.parameters.digits == 1:
+            return pick(self.engine, self.layout, zero_test(self.engine, n_clients, counts), marks)
         below, marks = second_pass(self.engine, self.layout, n_clients, counts, self._sent())
         checks = check_marks(self.layout, self.n_rows, self.n_answered)
         marks = [
