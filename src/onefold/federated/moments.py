@@ -45,6 +45,7 @@ OTHER_KIND = (
     "sums for numbers to predict make a MomentRegressor, and sums for classes the other models: a schema "
     "whose label is a number, or x_range and y_range, decide which sums these are"
 )
+RANGES = {"x_range", "y_range"}
 NO_CLASSES = "second_moments, head, groups, objective and classes are for classes, not for numbers to predict"
 
 
@@ -268,35 +269,22 @@ class MomentFederation:
         and nothing is promised.
     delta : float, default=1e-5
         Probability with which the loss may be exceeded.
-    classes : array-like or None, default=None
-        All labels there can be; None takes those of the schema, or those that sites have. Without classes a
-        schema whose label is a number makes this a federation for a regression.
     encoder : Encoder or None, default=None
         One of :mod:`onefold.encoders` that all sites use.
-    second_moments : {"auto", "pooled", "class"}, default="auto"
-        Second moments of each class, or one of all records. "auto": pooled without noise; with noise pooled
-        where the number of records that the schema declares (``rows_about``) is too small for the others.
-    head : {"auto", "ridge", "lda", "qda"}, default="auto"
-        What is made of the sum, see :class:`onefold.fabrication.MomentClassifier`.
-    lift : int or None, default=None
-        Number of directions by which all sites lift their rows, without noise. The message grows with its
-        square.
-    groups : str or None, default=None
-        Name of a column that says which rows belong together, without noise: a site then sends four sums,
-        and the ridge is chosen by groups that are left out. :meth:`release` takes them as an array, too.
-    objective : {"accuracy", "balanced"}, default="accuracy"
-        "balanced" takes all classes to be equally likely.
     most_rows : int or None, default=None
         Most rows that one site may contribute without noise; None takes any number. A site counts as much as
         the rows it says it has.
     whitening : array-like of shape (n_encoded, n_encoded) or None, default=None
         Public matrix by which all sites whiten their records, with noise: from public rows, or the
         ``whitening_`` that one site or an earlier round released and paid for.
-    x_range : pair or None, default=None
-        Lowest and highest value of the columns, for a regression without a schema; see
-        :class:`onefold.fabrication.MomentRegressor`.
-    y_range : pair of floats or None, default=None
-        Lowest and highest number to predict, for a regression without a schema.
+    **settings : dict
+        Of :class:`onefold.fabrication.MomentClassifier`: ``classes``, ``second_moments``, ``head``, ``lift``
+        (a number of directions; none if left out), ``groups`` and ``objective``; without ``classes`` those
+        that sites have are taken. ``second_moments="auto"`` means pooled without noise; with noise pooled
+        where the number of records that the schema declares (``rows_about``) is too small for the others.
+        With ``groups`` a site sends four sums, and the ridge is chosen by groups that are left out. Or of
+        :class:`onefold.fabrication.MomentRegressor`: ``lift``, ``x_range`` and ``y_range``, which make this a
+        federation for a regression, as does a schema whose label is a number.
 
     See Also
     --------
@@ -345,53 +333,30 @@ class MomentFederation:
         *,
         epsilon: float | None = None,
         delta: float = 1e-5,
-        classes: ArrayLike | None = None,
         encoder: Encoder | None = None,
-        second_moments: str = "auto",
-        head: str = "auto",
-        lift: int | None = None,
-        groups: str | None = None,
-        objective: str = "accuracy",
         most_rows: int | None = None,
         whitening: ArrayLike | None = None,
-        x_range: Any = None,
-        y_range: Any = None,
+        **settings: Any,
     ) -> None:
         self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
-        self.epsilon, self.delta, self.classes, self.encoder = epsilon, delta, classes, encoder
-        self.second_moments, self.head, self.lift = second_moments, head, lift
-        self.groups, self.objective = groups, objective
-        self.x_range, self.y_range = x_range, y_range
+        self.epsilon, self.delta, self.encoder = epsilon, delta, encoder
         if isinstance(whitening, str):
             raise InvalidInputError("whitening must be a public matrix, the same at all sites, or None")
-        if isinstance(lift, str):  # which an estimator takes
+        given = {"lift": None} | {name: value for name, value in settings.items() if value is not None}
+        if isinstance(given["lift"], str):  # which an estimator takes
             raise InvalidInputError("lift must be a number, such as 512: no site sees all rows to choose one")
-        # The parameters are those of the estimators: these refuse what makes no sense.
-        ranges = {"x_range": x_range, "y_range": y_range}
+        # The settings are those of the estimators: these refuse what makes no sense.
+        about = (epsilon, delta, encoder)
         self._regressor: MomentRegressor | None = None
-        if any(given is not None for given in ranges.values()) or (
-            self.schema.predicts_number and classes is None
-        ):
-            usual = ("auto", "auto", None, "accuracy", None)
-            if (second_moments, head, groups, objective, classes) != usual or whitening is not None:
+        if RANGES & given.keys() or (schema.predicts_number and "classes" not in given):
+            if given.keys() - RANGES - {"lift"} or whitening is not None:
                 raise InvalidInputError(NO_CLASSES)
-            self._regressor = MomentRegressor(epsilon, delta, encoder, lift=lift, schema=schema, **ranges)
+            self._regressor = MomentRegressor(*about, schema=schema, **given)
             self._regressor.check_settings(at_sites=True)
         else:
-            self._agreed = MomentClassifier(
-                epsilon,
-                delta,
-                encoder,
-                classes=classes,
-                schema=schema,
-                second_moments=cast(Any, second_moments),
-                head=cast(Any, head),
-                lift=lift,
-                groups=groups,
-                objective=cast(Any, objective),
-            )
-            self._agreed.check_settings()
+            self._classifier = MomentClassifier(*about, schema=schema, **given)
+            self._classifier.check_settings()
         self._members: dict[Hashable, _Member] = {}
 
     def release(
@@ -438,16 +403,16 @@ class MomentFederation:
                 raise InvalidInputError("whitening is for moments with noise: leave it out")
             if groups is None and person is not None and person is not False:
                 groups = person  # records of a person belong together
-            plain = self._agreed.site_moments(X, y, groups)
+            plain = self._classifier.site_moments(X, y, groups)
             for part in plain.present if isinstance(plain, MomentFolds) else [plain]:
                 self._under_schema(part)
             return plain.to_bytes()
-        if self.lift is not None or groups is not None:
+        if self._classifier.lift is not None or groups is not None:
             raise InvalidInputError("lift and groups are for sums without noise and one second moment")
         agreed = PrivateMoments(
             self.epsilon,
             self.delta,
-            classes=self.classes,
+            classes=self._classifier.classes,
             centre=None,
             second_moments=cast(Any, self._kind),
             whitening=self.whitening,
@@ -465,12 +430,13 @@ class MomentFederation:
     @property
     def _kind(self) -> str:
         """Which second moments are sent; all sites must decide alike, so from public numbers only."""
-        if self.head == "qda" or self.second_moments == "class":
+        agreed = self._classifier
+        if agreed.head == "qda" or agreed.second_moments == "class":
             return "class"
-        if self.second_moments == "pooled" or self.head != "auto" or self.epsilon is None:
+        if agreed.second_moments == "pooled" or agreed.head != "auto" or self.epsilon is None:
             return "pooled"
         about = self.schema.rows_about
-        classes = self.schema.classes if self.classes is None else self.classes
+        classes = self.schema.classes if agreed.classes is None else agreed.classes
         if about is None or classes is None:
             return "class"
         encoded = self.schema.width if self.encoder is None else 0
@@ -586,10 +552,10 @@ class MomentFederation:
             raise InvalidInputError(OTHER_KIND)
         make: Any = kind.from_moments
         options.setdefault("schema", self.schema)
-        if issubclass(kind, MomentRegressor):
-            options = {"lift": self.lift, "x_range": self.x_range, "y_range": self.y_range} | options
+        if self._regressor is not None:
+            options = {name: getattr(self._regressor, name) for name in ("lift", *RANGES)} | options
         if issubclass(kind, MomentClassifier):
-            settings = {"head": self.head, "lift": self.lift, "objective": self.objective}
+            settings = {name: getattr(self._classifier, name) for name in ("head", "lift", "objective")}
             options = settings | {"folds": self._folds()} | options
         model: Model = make(self.moments(), encoder, **options)
         return model
