@@ -22,7 +22,6 @@ fitted with noise are functions of its noisy rows and keep its guarantee.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -32,7 +31,6 @@ from pydantic import Field
 from onefold._base.arrays import AnyArray, Array, Floats, Integers, Labels, sizes_of
 from onefold._base.records import Record, record
 from onefold._base.stored import Packed
-from onefold._base.validation import Entry, Number, Whole, check_parameters
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.exact import check_possible
@@ -60,7 +58,11 @@ FARTHEST = 700.0  # beyond, an exponential is zero
 # --- what is agreed on --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
+Positive = Annotated[float, Field(gt=0)]
+AtLeastZero = Annotated[int, Field(ge=0)]
+
+
+@record
 class Agreement:
     """What all sites know before any of them computes a sum.
 
@@ -91,20 +93,11 @@ class Agreement:
     """
 
     classes: Labels
-    radius: float
-    n_directions: int = 0
-    random_state: int = 0
+    radius: Positive
+    n_directions: AtLeastZero = 0
+    random_state: AtLeastZero = 0
     of_table: bool = False
-    longest: float = 1.0
-
-    def __post_init__(self) -> None:
-        numbers: dict[str, Entry] = {
-            "radius": Number(above=0),
-            "longest": Number(above=0),
-            "n_directions": Whole(0),
-            "random_state": Whole(0),
-        }
-        check_parameters(self, numbers)
+    longest: Positive = 1.0
 
     def rows(self, X: ArrayLike) -> Floats:
         """Return what the ridge sees of rows, no longer than one: the same bits on every processor.
@@ -327,7 +320,7 @@ class Offset(Record, kind="joined scores"):
 
     agreement: Agreement
     scores: LinearScores
-    weight: Annotated[float, Field(gt=0)]
+    weight: Positive
 
     def __post_init__(self) -> None:
         n_columns = sizes_of(self.scores, weights="dC", offsets="C")["d"]

@@ -189,21 +189,22 @@ def simulate_regression(
         message = released(federation, mine)
         n_bytes += len(message)
         federation.add(number, message)
-        alone.append(made().add(number, message).fitted(MomentRegressor).predict(queries))
+        alone.append(_errors(made().add(number, message).fitted(MomentRegressor).predict(queries), truth))
     model = federation.fitted(MomentRegressor)
     together = model.predict(queries)
     one = MomentFederation(schema, **(settings if epsilon is None else settings | {"lift": None}))
     pooled = one.add("all", released(one, np.arange(len(outputs)))).fitted(MomentRegressor).predict(queries)
+    (rmse, r2), (rmse_pooled, r2_pooled) = _errors(together, truth), _errors(pooled, truth)
     return RegressionSimulation(
-        r2=_r2(together, truth),
-        rmse=_rmse(together, truth),
-        r2_alone=np.array([_r2(each, truth) for each in alone]),
+        r2=r2,
+        rmse=rmse,
+        r2_alone=np.array([share for _, share in alone]),
         n_bytes=n_bytes,
         guarantee=model.guarantee_,
-        rmse_alone=tuple(_rmse(each, truth) for each in alone),
-        rmse_mean=_rmse(float(outputs.mean()), truth),
-        rmse_pooled=_rmse(pooled, truth),
-        r2_pooled=_r2(pooled, truth),
+        rmse_alone=tuple(error for error, _ in alone),
+        rmse_mean=_errors(np.full(len(truth), float(outputs.mean())), truth)[0],
+        rmse_pooled=rmse_pooled,
+        r2_pooled=r2_pooled,
         n_test=len(truth),
         r2_interval=r2_interval(together, truth),
     )
@@ -222,10 +223,7 @@ def _pairs(X: Any, y: Any, schema: Schema) -> tuple[Any, Floats]:
     return rows, outputs
 
 
-def _r2(predicted: Array, truth: Floats) -> float:
-    variance = float(np.var(truth))
-    return 1.0 - float(np.mean((predicted - truth) ** 2)) / variance if variance > 0.0 else float("nan")
-
-
-def _rmse(predicted: Array | float, truth: Floats) -> float:
-    return float(np.sqrt(np.mean((predicted - truth) ** 2)))
+def _errors(predicted: Array, truth: Floats) -> tuple[float, float]:
+    """Root of the mean squared error, and the share of the variance that is explained."""
+    error, variance = float(np.mean((predicted - truth) ** 2)), float(np.var(truth))
+    return float(np.sqrt(error)), 1.0 - error / variance if variance > 0.0 else float("nan")

@@ -84,8 +84,14 @@ class SumHeader(_Signed, kind="sum message"):
     seeded: bool
     signature: str = ""
 
-    def check(self, contract: SumContract) -> None:
-        """Refuse a message that is not what it says."""
+    @classmethod
+    def about(cls, content: bytes, contract: SumContract) -> Self:
+        """Read the head of a message; refuse one that is not what it says."""
+        found = super().about(content, contract)
+        found._check(contract)
+        return found
+
+    def _check(self, contract: SumContract) -> None:
         if self.site not in contract.sites:
             raise MessageError("a message is from a site that is not in the contract")
         if len(self.parts) != len(contract.holders):
@@ -421,7 +427,6 @@ class EncryptedSum:
         """Return the site, the header and the parts of a whole message."""
         first, *parts = Bundle.from_bytes(message).parts or (b"",)
         header = SumHeader.about(first, self.contract)
-        header.check(self.contract)
         if tuple(map(digest_of, parts)) != header.parts:
             raise MessageError(f"the message of site {header.site} is damaged")
         return header.site, first, tuple(parts)
@@ -532,16 +537,6 @@ def _fit(shares: Mapping[int, Residues], threshold: int) -> bool:
 # --- a key holder -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _List:
-    """A list of sites with the sum of what they sent to one holder."""
-
-    digest: str
-    sites: tuple[str, ...]
-    seeded: bool
-    shares: Residues = field(repr=False)
-
-
 @record
 class Remembered(Record, kind="signed list of a round"):
     """The one list that a holder has signed in a round."""
@@ -610,7 +605,7 @@ class SumHolder:
         found = {}
         for envelope in envelopes:
             first, part = self._parts(envelope)
-            header = self._header(first)
+            header = SumHeader.about(first, self._contract)
             try:
                 self._share(header, part)
             except MessageError as error:
@@ -631,17 +626,17 @@ class SumHolder:
             The signed list, for all other holders.
         """
         self._known.keep(self._contract)
-        listed = self._added(envelopes)
+        digest = self._added(envelopes).list
         with file_lock(self._memory):
             known = self._remembered()
             if known is None:
-                Remembered(self._contract.digest, listed.digest).save(self._memory)
-            elif known != listed.digest:
+                Remembered(self._contract.digest, digest).save(self._memory)
+            elif known != digest:
                 raise MessageError(
                     "another list of sites was signed in this round, and only that one is ever answered: "
                     "begin a new round"
                 )
-        return SumList(self._contract.digest, listed.digest, self.name).by(self._key).to_bytes()
+        return SumList(self._contract.digest, digest, self.name).by(self._key).to_bytes()
 
     def answer(self, envelopes: Iterable[bytes], signatures: Iterable[bytes]) -> bytes:
         """Return the sum of the shares of the sites on the list that t holders have signed.
@@ -658,20 +653,19 @@ class SumHolder:
         bytes
             The answer, for the querier.
         """
-        listed = self._added(envelopes)
+        answer = self._added(envelopes)
         with file_lock(self._memory):
-            if self._remembered() != listed.digest:
+            if self._remembered() != answer.list:
                 raise MessageError(
                     "this holder has not signed this list of sites: it answers only what it signed"
                 )
-        signers = {self._signer(signature, listed.digest) for signature in signatures} - {None}
+        signers = {self._signer(signature, answer.list) for signature in signatures} - {None}
         if len(signers) < self._contract.threshold:
             raise MessageError(
                 f"{len(signers)} holders have signed this list of sites, and "
                 f"{self._contract.threshold} are needed: wait for the others, or begin a new round"
             )
-        about = (self._contract.digest, listed.digest, listed.sites, listed.seeded, self.name)
-        return SumAnswer(*about, listed.shares).by(self._key).to_bytes()
+        return answer.by(self._key).to_bytes()
 
     def _remembered(self) -> str | None:
         """The list that was signed in this round."""
@@ -693,14 +687,14 @@ class SumHolder:
             return None
         return holder if listed == digest else None
 
-    def _added(self, envelopes: Iterable[bytes]) -> _List:
+    def _added(self, envelopes: Iterable[bytes]) -> SumAnswer:
         """Decrypt what all sites sent and add it up; refuse too few sites, or one that comes twice."""
         listed: dict[str, str] = {}
         shares: Residues | None = None  # a contract of a few bytes may be of very many numbers
         seeded = False
         for envelope in envelopes:
             first, part = self._parts(envelope)
-            header = self._header(first)
+            header = SumHeader.about(first, self._contract)
             if header.site in listed:
                 raise MessageError(f"site {header.site} is in the list twice")
             listed[header.site] = digest_of(first)
@@ -709,7 +703,8 @@ class SumHolder:
             seeded |= header.seeded
         check_enough(self._contract, len(listed))
         assert shares is not None  # of one site at least
-        return _List(list_digest(self._contract, listed), tuple(sorted(listed)), seeded, shares)
+        digest = list_digest(self._contract, listed)
+        return SumAnswer(self._contract.digest, digest, tuple(sorted(listed)), seeded, self.name, shares)
 
     def _parts(self, envelope: bytes) -> tuple[bytes, bytes]:
         parts = Bundle.from_bytes(envelope).parts
@@ -718,11 +713,6 @@ class SumHolder:
                 "a site dropped out half-way: its part for this holder is missing; leave it out"
             )
         return parts[0], parts[1]
-
-    def _header(self, first: bytes) -> SumHeader:
-        header = SumHeader.about(first, self._contract)
-        header.check(self._contract)
-        return header
 
     def _share(self, header: SumHeader, part: bytes) -> Residues:
         """Decrypt what a site sent to this holder."""

@@ -25,9 +25,8 @@ from onefold.fabrication.moment_regressor import ONE_CLASS, SHARES
 from onefold.federated.access.signatures import canonical
 from onefold.federated.messages import digest_of
 from onefold.federated.secret.contract import SumContract, SumParties
-from onefold.federated.secret.noise import SumBlock
 from onefold.federated.secret.rounds import EncryptedSum, OpenedSum
-from onefold.federated.secret.statistics import LARGER, STEPS, MomentSum, TableSum, excess_of
+from onefold.federated.secret.statistics import STEPS, MomentSum, TableSum, excess_of, moment_blocks
 from onefold.privacy import PrivateMoments
 from onefold.privacy.contract import contract_rows
 from onefold.privacy.moments import MomentRounds
@@ -62,11 +61,8 @@ class _AtOnce(_Summed):
         rounds = MomentRounds(agreed, width, schema.person is not None, schema)
         about = schema.rows_about or ROWS_ABOUT
         self.schema, self._rounds = schema, rounds.at_once(about)
-        largest = STEPS * _most_rows(parties)
-        blocks = [
-            SumBlock(part.name, part.length, largest, part.sigma * LARGER, part.change, part.triangle)
-            for part in (*self._rounds.first_parts, *self._rounds.second_parts)
-        ]
+        parts = (*self._rounds.first_parts, *self._rounds.second_parts)
+        blocks = moment_blocks(parts, STEPS * _most_rows(parties))
         told = canonical({"what": "moments", "schema": schema.digest, "rows": about})
         digest = digest_of(told)
         self.contract = parties.contract(round_id, blocks, promise=rounds.promise, agreement=digest)
@@ -89,10 +85,8 @@ class _AtOnce(_Summed):
 class _Moments(_AtOnce):
     """Moments of records about the declared middle of the schema."""
 
-    def __init__(
-        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
-    ) -> None:
-        agreed = _agreed(schema, epsilon, delta).set_params(centre=middle_of(schema))
+    def __init__(self, round_id: str, parties: SumParties, schema: Schema, *loss: float) -> None:
+        agreed = _agreed(schema, *loss).set_params(centre=middle_of(schema))
         super().__init__(round_id, parties, schema, agreed, schema.width)
 
     def result(self, opened: OpenedSum, anyway: bool) -> MomentClassifier:
@@ -102,11 +96,9 @@ class _Moments(_AtOnce):
 class _Numbers(_AtOnce):
     """Moments of pairs of a record and its number to predict, mapped by their declared ranges."""
 
-    def __init__(
-        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
-    ) -> None:
+    def __init__(self, round_id: str, parties: SumParties, schema: Schema, *loss: float) -> None:
         given: dict[str, Any] = {"classes": ONE_CLASS, "shares": SHARES, "second_moments": "pooled"}
-        agreed = PrivateMoments(epsilon, delta, centre=None, **given)
+        agreed = PrivateMoments(*loss, centre=None, **given)
         self._map = MomentRegressor(schema=schema).declared_map(schema.width)
         super().__init__(round_id, parties, schema, agreed, schema.width + 1)
 
@@ -123,10 +115,8 @@ class _Numbers(_AtOnce):
 class _Centre(_Summed):
     """The first of two rounds of moments: counts, and a private centre."""
 
-    def __init__(
-        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
-    ) -> None:
-        agreed = _agreed(schema, epsilon, delta)
+    def __init__(self, round_id: str, parties: SumParties, schema: Schema, *loss: float) -> None:
+        agreed = _agreed(schema, *loss)
         persons = schema.person is not None
         self.sum = MomentSum(round_id, parties, agreed, schema.width, of_persons=persons, schema=schema)
         self.schema, self.contract = schema, self.sum.first.contract
@@ -172,10 +162,8 @@ def _encoded(schema: Schema, table: Any) -> tuple[Any, Any, Any]:
 class _Tables(_Summed):
     """Counts of single columns and of pairs of columns, by bins that follow from the schema."""
 
-    def __init__(
-        self, round_id: str, parties: SumParties, schema: Schema, epsilon: float, delta: float
-    ) -> None:
-        self._maker = TableSynthesizer(schema, epsilon, delta, noise=False)
+    def __init__(self, round_id: str, parties: SumParties, schema: Schema, *loss: float) -> None:
+        self._maker = TableSynthesizer(schema, *loss, noise=False)
         nobody: dict[str, list[Any]] = {known.name: [] for known in schema.fields}
         self._none = self._maker.count_tables(nobody)
         self._sum = TableSum(round_id, parties, self._none, _most_rows(parties))

@@ -6,7 +6,7 @@ part.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -114,10 +114,7 @@ class MomentSum:
     def _contract(
         self, number: str, parties: SumParties, parts: Sequence[MomentPart], earlier: float, before: bytes
     ) -> SumContract:
-        blocks = [
-            SumBlock(part.name, part.length, self._largest, part.sigma * LARGER, part.change, part.triangle)
-            for part in parts
-        ]
+        blocks = moment_blocks(parts, self._largest)
         told = canonical({**self._agreement, "before": digest_of(before)})
         return parties.contract(
             f"{self._id}-{number}",
@@ -244,6 +241,14 @@ class MomentSecondSum:
         if self._encoding:
             found.encoding_ = self._encoding
         return found
+
+
+def moment_blocks(parts: Iterable[MomentPart], largest: int) -> list[SumBlock]:
+    """Return the blocks of parts of moments, whose numbers are at most so large at one site."""
+    return [
+        SumBlock(part.name, part.length, largest, part.sigma * LARGER, part.change, part.triangle)
+        for part in parts
+    ]
 
 
 def excess_of(opened: OpenedSum, contract: SumContract) -> float:
