@@ -18,7 +18,7 @@ from onefold._base.validation import Constraint, Number, Whole, check_parameter,
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe import EncryptedArgmin
 from onefold.federated.fhe.circuit import MISSING
-from onefold.federated.fhe.quantiser import checked_measures, scaled
+from onefold.federated.fhe.quantiser import checked_measures
 
 MOST_BITS = 16
 POWERS = (1.0, 0.7, 1.4, 0.5, 2.0, 0.35, 3.0, 0.25, 4.0, 8.0, 16.0)  # the plainest first: it wins a draw
@@ -136,6 +136,32 @@ class Quantiser:
         map_ = (self.clip_, self.power_, self.floor_) if hasattr(self, "clip_") else plain
         numbers = _mapped(np.where(missing, 0.0, values), self.bits, *map_, shift=shift)
         return np.where(missing, MISSING, numbers)
+
+
+def scaled(values: Floats, clip: float, power: float, floor: float) -> Floats:
+    """Return s^power of measures in [0, 1], with s = (d - floor) / (clip - floor) limited to [0, 1].
+
+    Parameters
+    ----------
+    values : ndarray of float
+        Measures in [0, 1].
+    clip, power, floor : float
+        Measure that becomes 1, exponent, and measure that becomes 0.
+
+    Returns
+    -------
+    ndarray of float
+        Numbers in [0, 1] of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scaled(np.array([0.2, 0.3, 0.9]), 0.4, 2.0, 0.2)
+    array([0.  , 0.25, 1.  ])
+    """
+    plain = clip == 1 and floor == 0
+    parts = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
+    return parts if power == 1 else np.asarray(parts**power)
 
 
 def shifts(looks: int) -> list[float]:

@@ -36,7 +36,7 @@ from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
 from onefold.tables.schema import AS_THEY_STAND, differing
 
-__all__ = ["MomentFederation", "moments_in", "plain_moments_in", "release_moments"]
+__all__ = ["MomentFederation", "moments_in", "release_moments"]
 
 
 SMALLEST_CHANCE = 1e-300  # of a class: its logarithm stays finite
@@ -158,13 +158,16 @@ def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any
     return found
 
 
-def moments_in(packed: bytes) -> PrivateMoments:
-    """Open the private moments that a site sends; refused unless they have a guarantee that holds.
+def moments_in(packed: bytes, *, plain: bool = False) -> PrivateMoments:
+    """Open the moments that a site sends; refused unless they are what they should be.
 
     Parameters
     ----------
     packed : bytes
-        What :func:`release_moments` returned at the site, with noise.
+        What :func:`release_moments` or :meth:`MomentFederation.release` returned at the site.
+    plain : bool, default=False
+        Whether they are without noise, and then such that some rows have them. Others must have a guarantee
+        that holds.
 
     Returns
     -------
@@ -179,35 +182,12 @@ def moments_in(packed: bytes) -> PrivateMoments:
     [0, 1]
     """
     found = _opened(packed)
-    if found.epsilon is None or not found.guarantee_.holds:
+    if plain:
+        if found.epsilon is not None:
+            raise InvalidInputError("the moments have noise, and were to have none")
+        check_possible(found)
+    elif found.epsilon is None or not found.guarantee_.holds:
         raise InvalidInputError("the moments have no guarantee that holds")
-    return found
-
-
-def plain_moments_in(packed: bytes) -> PrivateMoments:
-    """Open the moments without noise that a site sends; refused if no rows can have them.
-
-    Parameters
-    ----------
-    packed : bytes
-        What :meth:`MomentFederation.release` returned at the site, without noise.
-
-    Returns
-    -------
-    PrivateMoments
-        The moments, which promise nothing.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sent = MomentFederation(x_range=(0, 1), y_range=(0, 1)).release(np.eye(2), [0.0, 1.0])
-    >>> plain_moments_in(sent).counts_.tolist()
-    [2.0]
-    """
-    found = _opened(packed)
-    if found.epsilon is not None:
-        raise InvalidInputError("the moments have noise, and were to have none")
-    check_possible(found)
     return found
 
 

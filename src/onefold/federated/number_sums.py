@@ -16,7 +16,7 @@ from onefold._base.validation import Number, check_parameter
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentRegressor
 from onefold.federated.joined_server import N_DIRECTIONS, lift_width
-from onefold.federated.moments import MomentFederation, moments_in, plain_moments_in
+from onefold.federated.moments import MomentFederation, moments_in
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.ledger import AnyLedger
 from onefold.tables import Schema
@@ -134,7 +134,7 @@ def pairs_in(packed: bytes, *, plain: bool) -> PrivateMoments:
     ...
     onefold.exceptions.FileFormatError: not a file of onefold, or damaged
     """
-    found = plain_moments_in(packed) if plain else moments_in(packed)
+    found = moments_in(packed, plain=plain)
     if not found.is_pooled or found.classes_.tolist() != [0] or found.n_features_in_ < 2:
         raise InvalidInputError("these are no moments of rows with one number to predict")
     if found.guarantee_.schema is None or not found.schema_fields_:

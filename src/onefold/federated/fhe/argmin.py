@@ -1,6 +1,5 @@
 """All three roles in one process: for experiments, tests and to see what an encrypted federation answers."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onefold.federated.fhe.circuit import (
     MISSING,
     PLAIN_MODULUS,
     Combination,
+    Engine,
     Layout,
     Slots,
     attained,
@@ -218,7 +218,7 @@ def _simulate(numbers: Integers, layout: Layout, parameters: Parameters) -> Slot
     return engine.shift_slots(picked, pads(layout, n_rows))
 
 
-class PlainSlots:
+class PlainSlots(Engine[Slots]):
     """The operations of :class:`~.circuit.Engine` on plain numbers modulo t, without encryption."""
 
     def combine(self, sum_: Combination[Slots]) -> Slots:
@@ -227,19 +227,6 @@ class PlainSlots:
         for coefficient, value in sum_.terms:
             total += coefficient % PLAIN_MODULUS * value
         return np.asarray(total % PLAIN_MODULUS)
-
-    def sum_of_products(
-        self,
-        pairs: Sequence[tuple[Combination[Slots], Slots | None]],
-        extra: Slots | None,
-        aim: tuple[Slots, Slots] | None = None,
-    ) -> Slots:
-        """Add products one by one."""
-        parts = [] if extra is None else [extra]
-        for sum_, partner in pairs:
-            value = self.combine(sum_)
-            parts.append(value if partner is None else self.multiply(value, partner))
-        return np.asarray(sum(parts) % PLAIN_MODULUS)
 
     def add(self, a: Slots, b: Slots) -> Slots:
         """Add slot by slot."""

@@ -50,7 +50,7 @@ server uses three kinds:
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -288,6 +288,11 @@ class Engine(Protocol[V]):
         The sum is not relinearised. Without ``extra`` there may be an ``aim``: the sum, once settled and
         multiplied by the first of the two, can then be added to the second.
         """
+        parts = [] if extra is None else [extra]
+        for sum_, partner in pairs:
+            value = self.combine(sum_)
+            parts.append(value if partner is None else self.multiply(value, partner))
+        return reduce(self.add, parts)
 
     def add(self, a: V, b: V) -> V:
         """Add slot by slot."""
@@ -304,10 +309,10 @@ class Engine(Protocol[V]):
     def rotate(self, a: V, steps: int) -> V:
         """Shift each row: slot s gets what was in slot s + steps."""
 
-    def scale_slots(self, a: V, slots: Slots) -> V:
+    def scale_slots(self, a: V, slots: Slots, /) -> V:
         """Multiply by known numbers slot by slot."""
 
-    def shift_slots(self, a: V, slots: Slots) -> V:
+    def shift_slots(self, a: V, slots: Slots, /) -> V:
         """Add known numbers slot by slot."""
 
 

@@ -27,6 +27,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe.circuit import (
     PLAIN_MODULUS,
     Combination,
+    Engine,
     Layout,
     Slots,
     layouts,
@@ -386,7 +387,7 @@ def _together(*bits: float) -> float:
 
 
 @dataclass
-class NoiseFigures:
+class NoiseFigures(Engine[Figure]):
     """The operations of the circuit on noise figures; ``steps`` collects the rotations they use."""
 
     degree: int
@@ -419,20 +420,6 @@ class NoiseFigures:
         if all(abs(coefficient) == 1 for coefficient, _ in sum_.terms):
             return Figure(values[0].n_primes, _together(*(value.bits for value in values)))
         return Figure(values[0].n_primes, _together(*(value.bits + PLAIN_BITS - 1 for value in values)))
-
-    def sum_of_products(
-        self,
-        pairs: Sequence[tuple[Combination[Figure], Figure | None]],
-        extra: Figure | None,
-        aim: tuple[Figure, Figure] | None = None,
-    ) -> Figure:
-        """Add products, each of a combination and one value."""
-        made = [] if extra is None else [extra]
-        for sum_, partner in pairs:
-            value = self.combine(sum_)
-            made.append(value if partner is None else self.multiply(value, partner))
-        aligned = self._aligned(*made)
-        return Figure(aligned[0].n_primes, _together(*(each.bits for each in aligned)))
 
     def add(self, a: Figure, b: Figure) -> Figure:
         """Add independent errors."""

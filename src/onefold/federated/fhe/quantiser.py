@@ -21,7 +21,7 @@ from onefold._base.validation import Constraint, Number, Whole, check_parameters
 from onefold.exceptions import InvalidInputError
 from onefold.federated.fhe.circuit import MISSING
 
-__all__ = ["MeasureMap", "checked_measures", "in_every_look", "knots_of", "look_at", "scaled"]
+__all__ = ["MeasureMap", "checked_measures", "in_every_look", "knots_of", "look_at"]
 
 CONSTRAINTS: dict[str, Constraint] = {
     "bits": Whole(1, 32),
@@ -117,7 +117,9 @@ class MeasureMap:
             with np.errstate(over="ignore"):  # a tiny bound: beyond it all is one
                 parts = np.minimum(there / self.bound, 1.0)
             floor = min(self.floor / self.bound, float(np.nextafter(1.0, 0.0)))
-            numbers = np.rint(self.largest * scaled(parts, 1.0, self.power, floor))
+            if floor:
+                parts = np.clip((parts - floor) / (1.0 - floor), 0.0, 1.0)
+            numbers = np.rint(self.largest * (parts if self.power == 1 else parts**self.power))
         return np.where(missing, MISSING, numbers.astype(np.int64))
 
     def numbers(self, measures: ArrayLike) -> Integers:
@@ -175,37 +177,6 @@ def checked_measures(values: Any) -> Floats:
     if np.any((table < 0) | (table > 1)):
         raise InvalidInputError("measures must lie in [0, 1]")
     return table
-
-
-def scaled(values: Floats, clip: float, power: float, floor: float) -> Floats:
-    """Return s^power of measures in [0, 1], with s = (d - floor) / (clip - floor) limited to [0, 1].
-
-    Parameters
-    ----------
-    values : ndarray of float
-        Measures in [0, 1].
-    clip, power, floor : float
-        Measure that becomes 1, exponent, and measure that becomes 0.
-
-    Returns
-    -------
-    ndarray of float
-        Numbers in [0, 1] of the same shape.
-
-    See Also
-    --------
-    MeasureMap.fine : Rounds them to whole numbers.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from onefold.federated.fhe.quantiser import scaled
-    >>> scaled(np.array([0.2, 0.3, 0.9]), 0.4, 2.0, 0.2)
-    array([0.  , 0.25, 1.  ])
-    """
-    plain = clip == 1 and floor == 0
-    parts = values if plain else np.clip((values - floor) / (clip - floor), 0.0, 1.0)
-    return parts if power == 1 else np.asarray(parts**power)
 
 
 def look_at(fine: Integers, look: int, looks: int) -> Integers:
