@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from onefold import io
+from onefold._base.records import pack
 from onefold.exceptions import FileFormatError, InvalidInputError, MessageError
 from onefold.fabrication import MomentClassifier
 from onefold.federated import GlobalClassifier, LocalModel, MomentFederation, release_moments, simulate

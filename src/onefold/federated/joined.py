@@ -30,7 +30,6 @@ from pydantic import Field
 
 from onefold._base.arrays import AnyArray, Array, Floats, Integers, Labels, sizes_of
 from onefold._base.records import Record, record
-from onefold._base.stored import Packed
 from onefold.encoders.projections import fitted_lift
 from onefold.exceptions import InvalidInputError
 from onefold.fabrication.exact import check_possible
@@ -152,7 +151,7 @@ class JoinedSums(Record, kind="joined sums"):
     True
     """
 
-    moments: Annotated[PrivateMoments, Packed(PrivateMoments)]
+    moments: PrivateMoments
     distances: Integers
 
     def __post_init__(self) -> None:

@@ -54,8 +54,12 @@ class MeasureMap:
     ----------
     bits : int
         Bits of the number that one look compares.
-    bound, power, floor : float
-        The plain map; not used if there are knots.
+    bound : float, default=1.0
+        Measure that becomes the largest number; not used if there are knots, as the next two.
+    power : float, default=1.0
+        Exponent applied before rounding.
+    floor : float, default=0.0
+        Measure that becomes 0.
     looks : int, default=1
         Number of looks at every row.
     knots : tuple of float, default=()
