@@ -271,28 +271,27 @@ def test_rows_are_forgotten_by_identifier_and_logged(data, tmp_path: Path) -> No
     estimator = FoldingClassifier(n_components=5, batch_size=20)
     model = LocalModel(estimator).fit(X, y, ids=ids)
     by_number = LocalModel(estimator).fit(X, y)
-    model.forget(["patient-7", "patient-3"], log=log, site="north")
+    log.append("forget", "north", **model.forget(["patient-7", "patient-3"]).facts)
     by_number.forget([3, 7])
     same(model, by_number, queries)
     with pytest.raises(InvalidInputError, match="identifiers"):
         model.forget(["patient-7"])
-    model.extend(X[:2], y[:2], ids=["new-1", "new-2"], log=log, site="north")
-    model.forget(["new-2"], log=log, site="north")
-    model.remove_batch(int(y[0]), 0, log=log, site="north")
-    model.remove_class(4, log=log, site="north")
+    model.extend(X[:2], y[:2], ids=["new-1", "new-2"])
+    log.append("forget", "north", **model.forget(["new-2"]).facts)
+    log.append("batch-removed", "north", **model.remove_batch(int(y[0]), 0).facts)
+    log.append("class-removed", "north", **model.remove_class(4).facts)
     model.save(tmp_path / "owner.onefold")
     text = log.store.path.read_bytes().decode("latin-1")
     assert "patient" not in text
     assert b"patient" not in (tmp_path / "owner.onefold").read_bytes()
     assert [entry.event.value for entry in log] == [
         "forget",
-        "batch-added",
         "forget",
         "batch-removed",
         "class-removed",
     ]
     assert next(iter(log)).facts == {"rows": 2, "exact": True, "partition": "contiguous"}
-    assert log.verify() == 5
+    assert log.verify() == 4
     again = LocalModel.load(tmp_path / "owner.onefold", ids=[*ids, "new-1", "new-2"])
     left = ids[int(again.row_numbers_[0])]
     again.forget([left])

@@ -307,6 +307,11 @@ class Forgotten:
     exact: bool
     partition: str
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a log may keep of it: neither numbers nor identifiers of rows."""
+        return {"rows": self.n_rows, "exact": self.exact, "partition": self.partition}
+
 
 def without_rows(
     recipe: Recipe, fitted: Any, kept: SiteRows, positions: Index, division: str

@@ -27,7 +27,6 @@ from onefold.federated._rows import (
     with_rows,
     without_rows,
 )
-from onefold.federated.access.log import MembershipLog
 from onefold.federated.contract import schema_fields
 from onefold.federated.joined import Agreement, JoinedSums, Offset, squared_with
 from onefold.federated.messages import (
@@ -276,8 +275,6 @@ class LocalModel(BaseEstimator):
         rows: ArrayLike,
         *,
         repartition: bool = False,
-        log: MembershipLog | None = None,
-        site: str = "local",
     ) -> Forgotten:
         """Let rows go, with everything they contributed; only the machines they were in are fitted anew.
 
@@ -297,11 +294,6 @@ class LocalModel(BaseEstimator):
             Numbers of rows as they came to :meth:`fit` and :meth:`extend`, or identifiers if it had them.
         repartition : bool, default=False
             Divide the touched classes anew.
-        log : MembershipLog or None, default=None
-            Where to write down that it happened, how many rows, and whether it was exact. Neither row numbers
-            nor identifiers are written.
-        site : str, default="local"
-            Name of the site in the log.
 
         Returns
         -------
@@ -313,11 +305,9 @@ class LocalModel(BaseEstimator):
             positions = positions_of(rows, kept.numbers, "row numbers")
         else:
             positions = positions_of(rows, self._ids[kept.numbers], "identifiers")
-        return self._drop(positions, repartition, log, "forget", site)
+        return self._drop(positions, "anew" if repartition else "same")
 
-    def remove_batch(
-        self, label: Any, batch: int, *, log: MembershipLog | None = None, site: str = "local"
-    ) -> Forgotten:
+    def remove_batch(self, label: Any, batch: int) -> Forgotten:
         """Let one batch of a class go; see :meth:`forget`.
 
         Parameters
@@ -326,10 +316,6 @@ class LocalModel(BaseEstimator):
             The class.
         batch : int
             Number of the batch, as in ``batches_``.
-        log : MembershipLog or None, default=None
-            Where to write down that it happened.
-        site : str, default="local"
-            Name of the site in the log.
 
         Returns
         -------
@@ -340,19 +326,15 @@ class LocalModel(BaseEstimator):
         positions = np.flatnonzero((kept.labels == label) & (kept.batches == batch))
         if not positions.size:
             raise InvalidInputError("there is no such batch")
-        return self._drop(positions, False, log, "batch-removed", site)
+        return self._drop(positions, "same")
 
-    def remove_class(self, label: Any, *, log: MembershipLog | None = None, site: str = "local") -> Forgotten:
+    def remove_class(self, label: Any) -> Forgotten:
         """Let a class go; the other classes are not touched.
 
         Parameters
         ----------
         label : int or str
             The class.
-        log : MembershipLog or None, default=None
-            Where to write down that it happened.
-        site : str, default="local"
-            Name of the site in the log.
 
         Returns
         -------
@@ -362,7 +344,7 @@ class LocalModel(BaseEstimator):
         positions = np.flatnonzero(self._kept().labels == label)
         if not positions.size:
             raise InvalidInputError("there is no such class")
-        return self._drop(positions, False, log, "class-removed", site)
+        return self._drop(positions, "whole")
 
     def extend(
         self,
@@ -371,8 +353,6 @@ class LocalModel(BaseEstimator):
         *,
         ids: Sequence[Any] | None = None,
         person: ArrayLike | None = None,
-        log: MembershipLog | None = None,
-        site: str = "local",
     ) -> Self:
         """Add rows as batches of their own; machines of other rows are not touched, new classes just appear.
 
@@ -393,10 +373,6 @@ class LocalModel(BaseEstimator):
             Their identifiers, if :meth:`fit` had identifiers.
         person : array-like of shape (n,) or None, default=None
             Who each new row is about, as for :meth:`fit`.
-        log : MembershipLog or None, default=None
-            Where to write down that it happened.
-        site : str, default="local"
-            Name of the site in the log.
 
         Returns
         -------
@@ -419,9 +395,6 @@ class LocalModel(BaseEstimator):
             guarantee = with_more_rows(self.guarantee_, guarantee)
         self._install(*with_rows(recipe, self.estimator_, kept, more, guarantee))
         self._ids = names
-        if log is not None:
-            new = set(more.labels.tolist()) - set(kept.labels.tolist())
-            log.append("class-added" if new else "batch-added", site, rows=len(samples), new_classes=len(new))
         return self
 
     @property
@@ -750,14 +723,9 @@ class LocalModel(BaseEstimator):
         model._recipe, model._ids = Recipe.of(model), None
         return model
 
-    def _drop(
-        self, positions: Index, repartition: bool, log: MembershipLog | None, event: str, site: str
-    ) -> Forgotten:
-        division = "whole" if event == "class-removed" else "anew" if repartition else "same"
+    def _drop(self, positions: Index, division: str) -> Forgotten:
         estimator, rows, done = without_rows(self._recipe, self._fitted(), self._kept(), positions, division)
         self._install(estimator, rows)
-        if log is not None:
-            log.append(event, site, rows=done.n_rows, exact=done.exact, partition=done.partition)
         return done
 
     def _install(self, estimator: Any, rows: SiteRows) -> None:

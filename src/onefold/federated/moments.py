@@ -23,7 +23,7 @@ from onefold._base.arrays import Floats, Labels
 from onefold._base.records import kind_of
 from onefold._base.validation import Whole, check_parameters
 from onefold.encoders import Encoder, condition, description, learns
-from onefold.exceptions import InvalidInputError, OnefoldError
+from onefold.exceptions import InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentRegressor
 from onefold.fabrication.exact import MomentFolds, check_possible
 from onefold.fabrication.on_moments import NOTHING_TO_COUNT
@@ -181,7 +181,7 @@ def moments_in(packed: bytes, *, plain: bool = False) -> PrivateMoments:
     >>> moments_in(release_moments(np.eye(2)[[0, 1] * 9], [0, 1] * 9, agreed)).classes_.tolist()
     [0, 1]
     """
-    found = _opened(packed)
+    found = PrivateMoments.from_bytes(packed)
     if plain:
         if found.epsilon is not None:
             raise InvalidInputError("the moments have noise, and were to have none")
@@ -189,15 +189,6 @@ def moments_in(packed: bytes, *, plain: bool = False) -> PrivateMoments:
     elif found.epsilon is None or not found.guarantee_.holds:
         raise InvalidInputError("the moments have no guarantee that holds")
     return found
-
-
-def _opened(packed: bytes) -> PrivateMoments:
-    try:
-        return PrivateMoments.from_bytes(packed)
-    except OnefoldError:
-        raise
-    except Exception:  # a site sends what it likes: nothing of it may end the run
-        raise InvalidInputError("the moments cannot be read") from None
 
 
 @dataclass(frozen=True)
@@ -215,15 +206,18 @@ class _Member:
         for part in found:
             if part.epsilon is None:
                 check_possible(part)
-        about = copy.copy(found[0] if len(found) == 1 else PrivateMoments.total(found))
+        about = copy.copy(_together(found))
         about.second_moments_ = about.second_moments_[:, :0, :0]
         return cls(packed, hashlib.sha256(packed).digest(), about)
 
     @property
     def moments(self) -> PrivateMoments:
         """The release."""
-        found = _parts_of(self.packed)
-        return found[0] if len(found) == 1 else PrivateMoments.total(found)
+        return _together(_parts_of(self.packed))
+
+
+def _together(parts: list[PrivateMoments]) -> PrivateMoments:
+    return parts[0] if len(parts) == 1 else PrivateMoments.total(parts)
 
 
 def _parts_of(packed: bytes) -> list[PrivateMoments]:

@@ -249,8 +249,10 @@ class GlobalClassifier:
         member = self._members.get(client_id)
         if not isinstance(member, LocalModel):
             raise InvalidInputError("no site of this id takes part with a model")
-        site = "local" if self.log is None else str(client_id)
-        return member.forget(rows, repartition=repartition, log=self.log, site=site)
+        done = member.forget(rows, repartition=repartition)
+        if self.log is not None:
+            self.log.append(MembershipEvent.FORGET, str(client_id), **done.facts)
+        return done
 
     def learn_trust(self, X: Any, y: ArrayLike, answers: Mapping[Hashable, Answers] | None = None) -> Self:
         """Keep a small labelled set, public or held out, by which the weighted rule tests the sites.

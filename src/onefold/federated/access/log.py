@@ -97,8 +97,8 @@ class MembershipLog:
 
     See Also
     --------
-    GlobalClassifier : Writes joining and leaving to a log.
-    LocalModel.forget : Writes forgetting to a log.
+    GlobalClassifier : Writes joining, leaving and forgetting to a log.
+    LocalModel.forget : Says what a log may keep of it.
 
     Notes
     -----
