@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,19 +34,6 @@ __all__ = ["LIES", "METHODS", "Simulation", "lie", "simulate"]
 
 METHODS = ("auto", "joined", "folding", "moments")
 NO_CLOSED_FORM = "this estimator has no leave-one-out distances in closed form: use method='folding'"
-
-
-class DistanceClassifier(Protocol):
-    """A classifier that can say how far a row is from each of its classes."""
-
-    measure: str
-    classes_: Labels
-
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Any:
-        """Model each class of the data."""
-
-    def distances(self, X: ArrayLike) -> Array:
-        """Return the measure of each row by each class, (n, C)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +117,7 @@ def simulate(
     *,
     method: str = "auto",
     schema: Schema = AS_THEY_STAND,
-    estimator: DistanceClassifier | None = None,
+    estimator: Any = None,
     X_test: Any = None,
     y_test: ArrayLike | None = None,
     rule: str = "min",
@@ -279,14 +266,14 @@ def simulate(
         features, asked = sums.prepared(features), sums.prepared(asked)
         public = None if public is None else (sums.prepared(public[0]), public[1])
     plain = _Round(server, asked, truth, public, lies, random_state, squared=sums is not None)
-    noise = (mechanism, fabricate, label_mechanism)
+    noise: dict[str, Any] = {"fabricate": fabricate, "label_mechanism": label_mechanism, "keep_rows": False}
     for number, rows in enumerate(track(sites, len(sites), "sites", show_progress)):
         model = LocalModel(prototype, keep_rows=False).fit(features[rows], labels[rows])
         plain.ask(number, model)
         if sums is not None:
             sums.add(features[rows], labels[rows], model)
         if private is not None:
-            noisy = _private_model(_prototype("folding", schema, estimator), *noise)
+            noisy = LocalModel(_prototype("folding", schema, estimator), mechanism, **noise)
             private.ask(number, noisy.fit(given[rows], labels[rows]))
     offset = None if sums is None else sums.published()
     plain.finish(offset)
@@ -315,11 +302,6 @@ def simulate(
     )
 
 
-def _private_model(prototype: Any, mechanism: Any, fabricate: bool, label_mechanism: Any) -> LocalModel:
-    settings = {"fabricate": fabricate, "label_mechanism": label_mechanism, "keep_rows": False}
-    return LocalModel(prototype, mechanism, **settings)
-
-
 def _from_sums(
     sums: _Sums,
     features: AnyArray,
@@ -339,7 +321,7 @@ def _from_sums(
     return tuple(alone), together, np.asarray(offset.predict(asked)), sums.traffic(offset)
 
 
-def _prototype(method: str, schema: Schema, estimator: DistanceClassifier | None) -> Any:
+def _prototype(method: str, schema: Schema, estimator: Any) -> Any:
     """What every site fits: the documents' classifier, or one that can be joined with a ridge."""
     if estimator is None and schema.plain:
         small = FoldingClassifier(batch_size=50, measure="euclidean")
