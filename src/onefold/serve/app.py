@@ -564,7 +564,7 @@ def _whole(rows: Any) -> int | None:
 
 def _entry(entry: Any) -> dict[str, Any]:
     querier = {"id": entry.querier.id, "name": entry.querier.name}
-    return {**entry.to_dict(), **querier, "waits": entry.asked > 0, "left": entry.left}
+    return {**entry.plain, **querier, "waits": entry.asked > 0, "left": entry.left}
 
 
 def _line(entry: dict[str, Any]) -> dict[str, Any]:
