@@ -57,8 +57,10 @@ EXTRA = {
     "privacy/wording.py": ("privacy/test_guarantee.py", "privacy/test_guarantee_text.py"),
     "privacy/": ("attacks/test_domains.py", "attacks/test_accounting.py"),
     "tables/columns.py": ("tables/test_encoded.py", "tables/test_schema.py", "tables/test_rows.py"),
-    "tables/declarations.py": ("tables/test_frictionless.py", "tables/test_schema.py"),
-    "tables/delimited.py": ("tables/test_reading.py",),
+    "tables/declarations.py": (
+        *("tables/test_frictionless.py", "tables/test_schema.py"),
+        "attacks/test_unconfirmed_schemas.py",
+    ),
     "tables/encoded.py": ("tables/test_schema.py",),
     "tables/formats.py": ("tables/test_reading.py", "tables/test_databases_sources.py"),
     "tables/inference.py": ("test_corpus.py",),
@@ -80,6 +82,11 @@ EQUIVALENT = {
     ),
     ("privacy/moments/_rounds.py", "found.with_vector(whole, (1.0", "1.0  ->  2.0"): "written below",
     ("tables/columns.py", "get_close_matches(name, names, n=1)", "1  ->  2"): "the first is shown",
+    (
+        "tables/fields.py",
+        "if self.low is not None and self.high is not None",
+        "self.low is not None or self.high is not None",
+    ): "both ends are declared, or none",
     ("tables/writing.py", "allow_pickle=False", "False  ->  True"): "objects are text by then",
     ("privacy/samplers.py", "int(bits * 0.30103) + 30", "30  ->  31"): "the same floor of more digits",
 }

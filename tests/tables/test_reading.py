@@ -16,7 +16,7 @@ from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarnin
 from onefold.tables import Field, Schema, read_table, write_table
 from onefold.tables.cells import NumberFormat
 from onefold.tables.inference import is_index
-from onefold.tables.reading import open_table
+from onefold.tables.reading import join_blocks, open_table
 from reference.blocks import scan
 
 EXPECTED = {"name": ["Ada", "Bob"], "age": ["36", "41"], "city": ["Graz", "Wien"]}
@@ -220,6 +220,11 @@ def test_unknown_columns_are_refused_with_a_hint(tmp_path: Path) -> None:
     assert list(read_table(path, columns=["b", "age"])) == ["b", "age"]
     with pytest.raises(InvalidInputError, match=r"no column 'agee' among its 2, did you mean 'age'\?"):
         read_table(path, columns=["agee"])
+
+
+def test_blocks_of_whole_numbers_and_fractions_join_as_numbers_unless_some_would_be_rounded() -> None:
+    assert join_blocks([np.array([-1]), np.array([2], np.uint8), np.array([0.5])]).dtype == np.float64
+    assert join_blocks([np.array([2**53 + 1]), np.array([0.5])]).tolist() == [2**53 + 1, 0.5]
 
 
 def test_scan_holds_no_more_than_a_block(tmp_path: Path) -> None:

@@ -338,6 +338,12 @@ def test_parts_of_rows_keep_labels_beside_their_rows() -> None:
     assert found[found.known].kept["who"].tolist() == ["p", "q", "r"]
 
 
+def test_a_class_that_is_not_declared_stays_in_a_table_that_is_compared() -> None:
+    schema = Schema([WARD.fields[0], Field("ill", "integer", role="label", levels=(1, 2))])
+    for cells, wanted in (("1212", [1, 2, 1, 2]), ("1232", ["1", "2", "3", "2"])):
+        assert rows(ROWS | {"ill": [*cells]}, schema, mode="lenient", label="ill").y.tolist() == wanted
+
+
 def test_no_person_is_in_both_parts_of_a_split() -> None:
     table = {
         "a": np.arange(40.0) ** 2,
@@ -349,7 +355,7 @@ def test_no_person_is_in_both_parts_of_a_split() -> None:
         found = rows(table, person="w", label=label, ignore=["y"] if label == "b" else [], task=task.name)
         assert found.task is task
         train, held = found.split(0.3, 0)
-        assert len(train) + len(held) == 40
+        assert (len(train), len(held)) == (28, 12)
         assert not set(train.persons.tolist()) & set(held.persons.tolist())
 
 
@@ -357,6 +363,8 @@ def test_the_only_row_of_a_class_is_learned_from_and_the_others_are_held_out_ali
     for seed in range(5):
         held = CLASSES.split("", np.array([*"aabbc"]), np.arange(5), 0.4, seed)
         assert (held[:2].sum(), held[2:4].sum(), held[4]) == (1, 1, False)
+    held = CLASSES.split("", np.arange(100) % 10, np.arange(100), 0.3, 0)
+    assert held.reshape(10, 10).sum(axis=0).tolist() == [3] * 10
 
 
 def test_numbers_as_they_stand_are_not_changed() -> None:
