@@ -81,10 +81,10 @@ def test_full_disk_loses_no_parcel_and_no_reply(spool: ParcelSpool, carrier: Car
     carrier.take("to-north", [asked["north"]])
     for _ in range(2):
         with pytest.raises(OSError, match="No space"):
-            carrier.hand_over()
+            carrier.spool.hand_over()
     files.fault = None
     carrier.look(ONLINE)
-    carrier.hand_over()
+    carrier.spool.hand_over()
     assert post.sent == ["north", "south"]  # once each
     assert spool.wait(asked["absent"], 1.0) == ABSENT
     found = spool.wait(asked["north"], 1.0)
@@ -96,7 +96,7 @@ def test_full_disk_loses_no_parcel_and_no_reply(spool: ParcelSpool, carrier: Car
 def test_parcel_that_nobody_waits_for_is_not_sent(spool: ParcelSpool, carrier: Carrier, post: Post) -> None:
     submit(spool, "north", until=time.time() - 1)
     carrier.look(ONLINE)
-    carrier.hand_over()
+    carrier.spool.hand_over()
     assert not post.sent
     assert not list((spool.root / "parcels").iterdir())
 
@@ -110,7 +110,7 @@ def test_slow_site_is_not_called_absent(
     with monkeypatch.context() as patch:
         patch.setattr(parcels.time, "monotonic", lambda: later)
         carrier.look(ONLINE)
-    carrier.hand_over()
+    carrier.spool.hand_over()
     assert spool.wait(parcel, 1.0) == SLOW
 
 
@@ -120,5 +120,5 @@ def test_site_whose_message_is_not_taken_is_not_called_absent(
     post.takes = False
     parcel = submit(spool, "north")
     carrier.look(ONLINE)
-    carrier.hand_over()
+    carrier.spool.hand_over()
     assert spool.wait(parcel, 1.0) == UNSENT

@@ -10,19 +10,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onefold.cli import arguments as shared
+from onefold.cli import reports
 from onefold.cli.arguments import flag, option
 from onefold.cli.console import busy, count_of, print_json, say, show
-from onefold.cli.federate import common, numbers
+from onefold.cli.federate import common
 from onefold.cli.federate.approvals import signing_key
 from onefold.cli.outputs import STANDARD_OUTPUT, check_table_format, check_writable, write_columns
+from onefold.cli.predict import LEVEL, measured_numbers
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.contract import message_classes
+from onefold.report.evaluation import numbers_of
 from onefold.tables.rows import Rows, rows
 from onefold.tables.tasks import CLASSES, WHOLE, identifiers_of
 
 if TYPE_CHECKING:
-    from onefold.federated.flower import Collected, QueryResult
+    from onefold.federated.flower import Collected, Federation, QueryResult
 
+# Options about classes, answers or models, which are for no federation that predicts numbers.
+NOT_IN_A_QUERY = (
+    *("encrypted", "measures", "probabilities", "sets", "mix", "query_key", "fit_on", "bits", "bound"),
+    *("floor", "power", "looks", "keys", "calibrate", "calibrate_label", "rule", "liars", "held_out"),
+    "held_out_label",
+)
 PARTIAL = 3  # exit code: only some sites answered
 BITS = 8
 ENCRYPTION = ("bits", "bound", "floor", "power", "looks", "keys")
@@ -237,12 +246,11 @@ def run_query(args: argparse.Namespace) -> int:
     """Read, ask, write, tell."""
     federation = common.federation_of(args)
     if federation.predicts_numbers:
-        return numbers.run_query(args, federation, _destination(args.out, args.json, args.data))
+        return _run_numbers(args, federation, _destination(args.out, args.json, args.data))
     if args.level is not None:
         raise InvalidInputError("--level is for a federation that predicts numbers; this one tells classes")
     given = {name: getattr(args, name) for name in ENCRYPTION if getattr(args, name) is not None}
-    named = given if args.fit_on is None else given | {"fit-on": args.fit_on}
-    _check_query(args.encrypted, args.query_key, args.out, named, args.label, args.measures)
+    _check_query(args)
     if args.query_key is not None:
         check_writable(args.out, args.data, args.query_key)
     else:
@@ -285,6 +293,50 @@ def run_query(args: argparse.Namespace) -> int:
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
 
 
+def _run_numbers(args: argparse.Namespace, federation: Federation, out: str | None) -> int:
+    """Read, predict from the sum of the sites, write, tell."""
+    common.refuse(
+        args,
+        NOT_IN_A_QUERY,
+        "has to be left out: the sites of this federation predict numbers, from a sum at the server; no "
+        "answer of a site can be encrypted, combined or taken apart",
+    )
+    schema = common.schema_of(args)
+    if schema.plain:
+        raise InvalidInputError("the sites have a schema: give it with the query (--schema FILE)")
+    keep = [] if args.id is None else [args.id]
+    table = rows(args.data, schema, mode="lenient", keep=keep)
+    level = LEVEL if args.level is None else args.level
+    with busy(f"predicting {len(table)} rows", args.quiet):
+        result = federation.predict_numbers(table.X, schema=schema, level=level)
+    columns: dict[str, Any] = {name: identifiers_of(values) for name, values in table.kept.items()}
+    columns |= {"prediction": result.predictions, "low": result.low, "high": result.high}
+    if out is not None:
+        write_columns(out, columns)
+    found = None
+    if table.y is not None and len(table.y):
+        alone = schema.person is None
+        found = measured_numbers(columns, table.y, table.known, level=level, bounded=alone)
+    told: dict[str, Any] = {"rows": result.n_rows, "answered": list(result.sites), "level": level}
+    told |= {"kept_out": dict(result.kept_out), "guarantee": result.guarantee.to_dict()}
+    told |= {"numbers": result.predictions.tolist()} if out is None else {"predictions": out}
+    told |= {} if found is None else {"measures": numbers_of(found)}
+    raw = {} if found is None else reports.not_covered(result.guarantee)
+    told |= raw
+    if args.json:
+        print_json(told)
+    else:
+        where = f", written to {out}" if out not in (None, STANDARD_OUTPUT) else ""
+        sites = count_of(len(result.sites), "site")
+        say(f"{result.n_rows} rows by the sum of {sites}{where}", args.quiet)
+        if found is not None:
+            for line in [*found.words(f"{found.rows} rows"), *raw.values()]:
+                say(line, args.quiet)
+    for site, reason in result.kept_out.items():
+        say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
+    return 0
+
+
 def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
     """Columns as lists, for the output of --json where no table is written."""
     return {name: np.asarray(values).tolist() for name, values in columns.items()}
@@ -310,23 +362,19 @@ def _rows_of(
     return found if found.y is None else replace(found, y=message_classes(found.y))
 
 
-def _check_query(
-    encrypted: bool, query_key: str | None, out: str | None, given: Any, label: str | None, measures: bool
-) -> None:
+def _check_query(args: argparse.Namespace) -> None:
     """Refuse options that do not go together."""
     from onefold.federated.flower.encrypted import ANSWERS_SUFFIX
 
-    to_answers = out is not None and out.endswith(ANSWERS_SUFFIX)
-    if not encrypted and (given or query_key is not None):
-        raise InvalidInputError(f"--{next(iter(given), 'query-key')} is for --encrypted")
-    if query_key is not None and given:
-        raise InvalidInputError(f"--{next(iter(given))} is in the query key already")
-    if encrypted and (query_key is not None) != to_answers:
+    if not args.encrypted:
+        common.refuse(args, (*ENCRYPTION, "fit_on", "query_key"), "is for --encrypted")
+        return
+    common.refuse(args, ("measures",), "has to be left out: an encrypted query tells the closest class only")
+    if args.query_key is not None:
+        common.refuse(args, (*ENCRYPTION, "fit_on"), "is in the query key already")
+        common.refuse(args, ("label",), "is for the querier: onefold federate decrypt")
+    if (args.query_key is not None) != (args.out or "").endswith(ANSWERS_SUFFIX):
         raise InvalidInputError(f"--query-key FILE goes with --out FILE{ANSWERS_SUFFIX}, and only with it")
-    if query_key is not None and label is not None:
-        raise InvalidInputError("--label is for the querier: onefold federate decrypt")
-    if encrypted and measures:
-        raise InvalidInputError("--measures: an encrypted query tells the closest class and nothing else")
 
 
 def _measures(result: QueryResult) -> dict[str, Any]:
@@ -341,10 +389,8 @@ def _tell_collected(found: Collected, as_json: bool, quiet: bool) -> int:
         told = {"rows": found.n_rows, "encrypted": path, "key": found.key_id}
         print_json(told | {"partial": found.partial, "missing": list(found.missing)})
     else:
-        say(
-            f"{found.n_rows} rows, encrypted answers in {path}: read them with onefold federate decrypt",
-            quiet,
-        )
+        read = f"{found.n_rows} rows, encrypted answers in {path}: read them with onefold federate decrypt"
+        say(read, quiet)
     return PARTIAL if found.partial else 0
 
 

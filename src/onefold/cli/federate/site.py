@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from onefold.cli import arguments as shared
 from onefold.cli.arguments import flag, option, repeated
 from onefold.cli.console import count_of, say, show, without_bars
-from onefold.cli.federate import common, numbers, sources
+from onefold.cli.federate import common, sources
 from onefold.exceptions import InvalidInputError
 from onefold.tables.formats import check_header
 from onefold.tables.rows import Rows
@@ -151,8 +151,8 @@ def run_site(args: argparse.Namespace) -> int:
 
     site = common.site_of(args)
     _check_data(args)
-    if numbers.is_wanted(args):
-        numbers.check_site(args)
+    if sources.predicts_numbers(args):
+        sources.check_numbers(args)
     else:
         _check_method(args)
         _check_plain_sums(site, args)
@@ -189,8 +189,8 @@ def run_site(args: argparse.Namespace) -> int:
 def fit(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     """Fit the site's model, or release its moments; what was forecast, for JSON."""
     with without_bars(args.json):
-        if numbers.is_wanted(args):
-            numbers.fit(site, args)
+        if sources.predicts_numbers(args):
+            sources.fit_numbers(site, args)
             return {}
         if args.method == "moments":
             return _release(site, args)
@@ -255,10 +255,7 @@ def _check_plain_sums(site: Site, args: argparse.Namespace) -> None:
     if not args.send_plain_sums:
         return
     if args.epsilon is not None:
-        raise InvalidInputError(
-            "--send-plain-sums does not go with --epsilon: the sums carry no noise, so nothing that noise "
-            "promises would hold"
-        )
+        common.refuse(args, ("send_plain_sums",), sources.HAVE_NO_NOISE)
     if args.data is None and not site.sends_plain_sums:
         raise InvalidInputError(
             "the model of this site was fitted without --send-plain-sums: fit it again, with DATA and "
@@ -322,8 +319,7 @@ def _release(site: Site, args: argparse.Namespace) -> dict[str, Any]:
     schema = common.schema_of(args, "range", "radius", "classes", "person", "rows_per_person")
     by_person, most = args.unit == "person", args.rows_per_person
     if not schema.plain:
-        if by_person and (schema.person is None or schema.rows_per_person is None):
-            raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")
+        sources.check_persons(by_person, schema)
         agreed = declared_moments(args.epsilon, args.delta, schema=schema, sampler=args.sampler)
         most = schema.rows_per_person if by_person else None
         about = args.rows_about or schema.rows_about
@@ -443,7 +439,7 @@ def _tell(site: Site, as_json: bool, forecast: dict[str, Any]) -> None:
         words.append(f"The model stays here; only {what}{sums} leave.")
     words += _sums_in_words(site)
     if site.sends_plain_sums:
-        plain = numbers.PLAIN_NUMBERS if site.predicts_numbers else PLAIN_SUMS
+        plain = sources.PLAIN_NUMBERS if site.predicts_numbers else PLAIN_SUMS
         words.append(plain)
         say(plain, not as_json)
     told = {"profile": plain_of(profile, {}), "limits": limits, "model_may_leave": leaves}

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onefold.cli.arguments import NoiseOptions
+from onefold.cli.federate import common
 from onefold.exceptions import InvalidInputError
+from onefold.tables import Schema
 from onefold.tables.formats import is_address
 from onefold.tables.rows import Mode, Rows, joined
 
 if TYPE_CHECKING:
     from onefold.federated.flower import Site
-    from onefold.tables import Schema
 
 FORMAT = 1
 # Options that say what a fit makes of the rows; DATA and --schema are kept apart.
@@ -88,8 +89,6 @@ def like_before(
     ``encoders`` are files of encoders that are elsewhere now, ``name_it`` how a whole table is named; without
     ``reads`` only the options are wanted, and no table need be there.
     """
-    from onefold.tables import Schema
-
     recipe = site.recipe
     if recipe.get("format") != FORMAT or set(recipe.get("options", ())) != set(OPTIONS):
         raise InvalidInputError(NO_RECIPE)
@@ -135,3 +134,83 @@ def tables_of(args: argparse.Namespace, schema: Schema, noise: NoiseOptions) -> 
                 f"{other.path}: the tables of a site must have the same columns in the same order"
             )
     return joined(found)
+
+
+# --- numbers to predict -------------------------------------------------------------------------------------
+# Sites send moments once, with noise or with consent without, and whoever has the server's folder predicts
+# from the sum. No site is asked, so there is nothing to encrypt, to approve or to combine by a rule.
+
+
+# Options that are about classes, answers or models.
+NOT_AT_A_SITE = (
+    *("model", "measure", "scale", "label_epsilon", "sensitivity", "radius", "range", "classes"),
+    *("rows_about", "sites", "accuracy_without_noise", "no_smoothing", "send_raw_model", "send_model"),
+    *("anyway", "send_answers_only", "send_encrypted_only"),
+)
+NO_QUERIES = (
+    "numbers are predicted from sums over all sites, and no site answers queries about them: give --epsilon "
+    "E for private moments, or --send-plain-sums for sums without noise, which are not private"
+)
+PLAIN_NUMBERS = """\
+PLAIN SUMS LEAVE THIS SITE, NOT PRIVATE: a server that takes this site gets the number of its rows, their sums
+and one matrix of products of the rows and the numbers to predict, without noise, and keeps them until it
+removes the site. Sums of few rows show the rows. Neither a minimum number of rows nor encryption is a
+guarantee, only noise is. The server predicts from the sum of all sites: this site is not asked, sees no
+query, and keeps no model."""
+HAVE_NO_NOISE = (
+    "does not go with --epsilon: the sums carry no noise, so nothing that noise promises would hold"
+)
+
+
+def predicts_numbers(args: argparse.Namespace) -> bool:
+    """Whether the label that the schema declares is a number."""
+    if args.schema is None:
+        return False
+    known = args.schema if isinstance(args.schema, Schema) else Schema.load(args.schema)
+    return bool(known.predicts_number)
+
+
+def check_numbers(args: argparse.Namespace) -> None:
+    """Refuse options that make no sense for numbers to predict."""
+    why = "is for classes: a site for numbers to predict sends sums only"
+    common.refuse(args, NOT_AT_A_SITE, why)
+    common.refuse(args, ("noise",), why, "optimal")
+    common.refuse(args, ("sampler",), why, "hardened")
+    if args.method == "rows":
+        raise InvalidInputError("numbers are predicted from sums: leave out --method rows")
+    if args.epsilon is None:
+        if not args.send_plain_sums:
+            raise InvalidInputError(NO_QUERIES)
+        if args.ledger is not None:
+            raise InvalidInputError("--ledger needs --epsilon: without it no noise is added")
+        return
+    common.refuse(args, ("send_plain_sums",), HAVE_NO_NOISE)
+    if args.unit == "entry":
+        raise InvalidInputError("moments protect whole records: give --unit record or --unit person")
+    if not args.delta > 0:
+        raise InvalidInputError("moments need --delta above 0")
+
+
+def fit_numbers(site: Site, args: argparse.Namespace) -> None:
+    """Make the moments of the site's table, and keep them in its folder to be sent."""
+    from onefold.federated.number_sums import NumberRelease
+
+    schema = common.schema_of(args, "range", "classes", "person", "rows_per_person")
+    by_person = args.unit == "person" and args.epsilon is not None
+    check_persons(by_person, schema)
+    agreed = NumberRelease(schema, args.epsilon, args.delta)
+    table = tables_of(args, schema, NoiseOptions.of(args))
+    site.fit_numbers(
+        table.X,
+        agreed,
+        person=None if by_person else False,
+        send_plain_sums=bool(args.send_plain_sums),
+        ledger=args.ledger,
+        **again(site, args, schema),
+    )
+
+
+def check_persons(by_person: bool, schema: Schema) -> None:
+    """Refuse a promise to persons without a schema that says who they are."""
+    if by_person and (schema.person is None or schema.rows_per_person is None):
+        raise InvalidInputError("--unit person needs a schema with a person column and rowsPerPerson")

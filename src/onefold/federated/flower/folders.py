@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Generic, Self, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -169,6 +169,8 @@ class SiteSettings(_Settings):
 # How Flower's processes learn whose they are.
 SERVER_VARIABLE, SITE_VARIABLE = "ONEFOLD_SERVER", "ONEFOLD_SITE"
 
+AnySettings = TypeVar("AnySettings", ServerSettings, SiteSettings)
+
 # --- folders ------------------------------------------------------------------------------------------------
 
 
@@ -178,10 +180,12 @@ def private_folder(path: Path) -> Path:
     return path
 
 
-class _Folder:
+class _Folder(Generic[AnySettings]):
     """A folder of a federation: the paths in it, and those that running writes."""
 
     key: Path  # the private key
+    settings_file: Path
+    _kind: type[AnySettings]
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -201,9 +205,9 @@ class _Folder:
         return self._store
 
     @property
-    def settings(self) -> ServerSettings | SiteSettings:
+    def settings(self) -> AnySettings:
         """The settings, read now."""
-        raise NotImplementedError
+        return self._kind.load(self.settings_file)
 
     @property
     def authority(self) -> Path | None:
@@ -245,8 +249,10 @@ class _Folder:
 PLACES = (".", "server", "federation/server")  # of a server's folder, unless one is named
 
 
-class ServerFolder(_Folder):
+class ServerFolder(_Folder[ServerSettings]):
     """The folder of a server."""
+
+    _kind = ServerSettings
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -274,11 +280,6 @@ class ServerFolder(_Folder):
         advice = "name the server's folder with --folder, or make one with onefold federate init"
         raise InvalidInputError(f"no federation in {where}: {advice}")
 
-    @property
-    def settings(self) -> ServerSettings:
-        """The settings, read now."""
-        return ServerSettings.load(self.settings_file)
-
     def sums_of(self, site: str) -> Path:
         """Where the sums that a site sent are, if it sends any."""
         return self.sums / f"{site}.sums"
@@ -291,8 +292,10 @@ class ServerFolder(_Folder):
             sweep_parts(private_folder(path))
 
 
-class SiteFolder(_Folder):
+class SiteFolder(_Folder[SiteSettings]):
     """The folder of a site."""
+
+    _kind = SiteSettings
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -303,16 +306,9 @@ class SiteFolder(_Folder):
         self.trusted_keys = root / "trusted_keys"  # ids of keys to answer encrypted under, one per line
         self.alive = self.state / "alive"  # sign of life of the process that runs the site
         self.paused = self.state / "paused"  # while this file is there, nobody is answered
-        self.kept_out = (
-            self.state / "kept_out"
-        )  # there if the server has said that it does not take this site
+        self.kept_out = self.state / "kept_out"  # there if the server has said that it takes no such site
         self.log = self.state / "queries.log"  # which queries were answered and which were refused
         self.rounds = self.state / "rounds"  # encrypted sums: contracts, what was sent, what was signed
-
-    @property
-    def settings(self) -> SiteSettings:
-        """The settings, read now."""
-        return SiteSettings.load(self.settings_file)
 
     @property
     def trusted_key_ids(self) -> frozenset[str] | None:

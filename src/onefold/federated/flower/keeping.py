@@ -93,7 +93,7 @@ def keep(
     files: Mapping[Path, Content],
     recipe: Mapping[str, Any] | None = None,
     check: Callable[[], None] = lambda: None,
-) -> None:
+) -> Profile:
     """Put a fit in the place of the one before: its profile, its files and how it was made, or nothing.
 
     A file is its content, or a function that writes it to the path it is given. ``check`` is called when no
@@ -110,6 +110,7 @@ def keep(
         put_value(db, "profile", profile.to_bytes())
         put_value(db, "recipe", json.dumps({} if recipe is None else dict(recipe), allow_nan=False))
     settle(folder)
+    return profile
 
 
 def settle(folder: SiteFolder) -> None:

@@ -55,20 +55,17 @@ CONNECTED = "SuperNode ID:"
 
 PRIVATE_NAMES = {
     "flwr.superlink.cli.flower_superlink": "starts the SuperLink",
-    "flwr.superlink.main.create_app": "the SuperLink's port also serves what starts runs and asks for no "
-    "password: a gate goes in front",
+    "flwr.superlink.main.create_app": "its port also starts runs without a password: a gate goes in front",
     "flwr.supernode.cli.flower_supernode": "starts the SuperNode",
-    "flwr.supernode.main.create_app": "the SuperNode opens a local port for its own processes: a gate keeps "
-    "other users of the machine out",
-    "flwr.supernode.fleet_http_connection.HEARTBEAT_DEFAULT_INTERVAL": "a site that died is noticed, and let "
-    "in again, after twice this time",
+    "flwr.supernode.main.create_app": "opens a local port: a gate keeps other users of the machine out",
+    "flwr.supernode.fleet_http_connection.HEARTBEAT_DEFAULT_INTERVAL": "how soon a dead site is noticed",
     "flwr.supercore.heartbeat.HEARTBEAT_DEFAULT_INTERVAL": "the same, where the heart beats",
     "flwr.supernode.start_client_internal.time": "looks for messages every 3 s, too slow for a query",
-    "flwr.supernode.nodestate.in_memory_nodestate.InMemoryNodeState.finish_task": "keeps every task for ever "
-    "and looks through all of them several times a second: finished ones are forgotten",
+    # It looks through all tasks several times a second.
+    "flwr.supernode.nodestate.in_memory_nodestate.InMemoryNodeState.finish_task": "keeps tasks for ever",
     "flwr.supercore.cli.flower_superexec": "starts the starter of programs",
-    "flwr.supercore.superexec.executor.subprocess_executor.SubprocessExecutor.launch": "a new Python per "
-    "message takes seconds: a site forks one that has its model in memory",
+    # A site forks a process that has its model in memory.
+    "flwr.supercore.superexec.executor.subprocess_executor.SubprocessExecutor.launch": "takes seconds",
     "flwr.supercore.superexec.executor.types.LaunchResult": "what a launch returns",
     "flwr.superlink.cli.flwr_serverapp": "runs the application of the server",
     "flwr.supernode.cli.flwr_clientapp": "answers one message at a site",

@@ -72,9 +72,8 @@ class Carrier:
     """The part of the run at the server that takes parcels to sites and brings back what they say."""
 
     def __init__(self, spool: ParcelSpool, send: Send) -> None:
-        self._spool, self._send = spool, send
+        self.spool, self._send = spool, send
         self._open: dict[str, tuple[ParcelRequest, float]] = {}  # Flower's number -> request, deadline
-        self._outbox: list[tuple[ParcelRequest, Message | str]] = []  # what is not written yet
 
     @property
     def waiting(self) -> list[str]:
@@ -83,30 +82,21 @@ class Carrier:
 
     def look(self, online: Mapping[str, int]) -> None:
         """Send what has been handed in, and give up what took too long."""
-        for request in self._spool.take():
+        for request in self.spool.take():
             site = request.parcel.site
             number = self._sent(request, online[site]) if site in online else ""
             if number:
                 self._open[number] = (request, time.monotonic() + request.timeout)
             else:
-                self._outbox.append((request, UNSENT if site in online else ABSENT))
+                self._reply(request, UNSENT if site in online else ABSENT)
         for number, (request, deadline) in list(self._open.items()):
             if time.monotonic() > deadline:
                 del self._open[number]
-                self._outbox.append((request, SLOW))
+                self._reply(request, SLOW)
 
-    def hand_over(self) -> None:
-        """Put down what has come; what cannot be written stays here for the next time."""
-        while self._outbox:
-            request, found = self._outbox[0]
-            if self._spool.is_awaited(request.id):
-                said: tuple[Any, ...] = ((), found) if isinstance(found, str) else ((found,),)
-                self._spool.deliver(request.id, Reply((request.parcel.site,), *said))
-            del self._outbox[0]
-
-    def sweep(self) -> None:
-        """Drop what nobody will fetch any more."""
-        self._spool.sweep()
+    def _reply(self, request: ParcelRequest, found: Message | str) -> None:
+        said: tuple[Any, ...] = ((), found) if isinstance(found, str) else ((found,),)
+        self.spool.outbox[request.id] = Reply((request.parcel.site,), *said)
 
     def _sent(self, request: ParcelRequest, node: int) -> str:
         """Flower's number of the message; empty if Flower does not take it."""
@@ -127,7 +117,7 @@ class Carrier:
         if messages is not None:
             site = request.parcel.site
             found = fitting(request.id, site, messages, lambda m: isinstance(m, SumParcel | Failure))
-        self._outbox.append((request, found))
+        self._reply(request, found)
 
 
 def fitting(

@@ -21,23 +21,15 @@ from onefold.federated.messages import LONGEST_TEXT, Profile, check_name
 from onefold.tables.schema import differing
 
 # Joined answers and distances cannot be compared, and no site's sums are taken without the others'.
-NO_SUMS = (
-    "no-sums: the other sites send plain sums of their rows; fit with --send-plain-sums if yours may leave"
-)
-OTHER_SUMS = (
-    "other-sums: the other sites send no sums, and yours were not taken; fit without --send-plain-sums"
-)
-NO_MOMENTS = (
-    "no-moments: the other sites send private moments; fit with --epsilon, --unit record and --method moments"
-)
+NO_SUMS = "no-sums: the other sites send plain sums; fit with --send-plain-sums if yours may leave"
+OTHER_SUMS = "other-sums: the other sites send no sums, yours were not taken; fit without --send-plain-sums"
+NO_MOMENTS = "no-moments: the other sites send private moments; fit with --epsilon and --method moments"
 OTHER_MOMENTS = "other-moments: the other sites answer queries; fit with --method rows"
 OTHER_NOISE = (
-    "other-noise: sums with noise and sums without are not added up; fit like the other sites, with "
-    "--epsilon or with --send-plain-sums"
+    "other-noise: the other sites' sums are with noise and yours not, or the other way; fit like them"
 )
 NO_RULE = (
-    "moments-refused: the rule of this server withstands lying sites, which a sum of moments cannot; "
-    "its operator can take the rule min, or you fit with --method rows"
+    "moments-refused: this server's rule looks at each site; take the rule min, or fit with --method rows"
 )
 
 

@@ -101,7 +101,6 @@ class Coordinator:
         self.pulse = self.spool.pulse(folder.settings.queue)
         self._taken: list[Request] = []  # not sent yet
         self._arrived: deque[Any] = deque()  # Flower has handed these over, and has them no more
-        self._outbox: dict[str, Reply] = {}  # what could not be written yet
         self._run = self.spool.current_run
         self._told = 0.0
         self._swept: float | None = None
@@ -163,14 +162,11 @@ class Coordinator:
                 self.evaluations.keep(exchange.replies)
                 self.evaluations.begin(exchange.requests, exchange.expected, exchange.replies)
             else:
-                self._outbox |= exchange.results()
+                self.spool.outbox |= exchange.results()
             self.open.remove(exchange)
             self._count(exchange)
-        for query_id in list(self._outbox):
-            if self.spool.is_awaited(query_id):
-                self.spool.deliver(query_id, self._outbox[query_id])
-            del self._outbox[query_id]
-        self.carrier.hand_over()
+        self.spool.hand_over()
+        self.carrier.spool.hand_over()
         self.evaluations.look()
 
     def _may_send(self) -> bool:
@@ -224,8 +220,8 @@ class Coordinator:
             self.registry.recover()
         requests = [*self._taken, *(request for exchange in self.open for request in exchange.requests)]
         mine = {request.query.id for request in requests}
-        self.spool.sweep(mine | set(self._outbox) | self.evaluations.queries)
-        self.carrier.sweep()
+        self.spool.sweep(mine | set(self.spool.outbox) | self.evaluations.queries)
+        self.carrier.spool.sweep()
 
     def ask(self, requests: Sequence[Request]) -> Exchange:
         """Send queries to every connected site that takes part."""

@@ -115,21 +115,12 @@ def _replies(message: Any) -> list[Message]:
     try:
         if folder.paused.exists() and kind in (MODEL, SUMS, SUM_STEP, ANSWERS, SEALED):
             return [Failure(NO_QUERY, name, FailureCode.PAUSED)]
-        if kind == PROFILE:
-            return [_profile(folder)]
-        if kind == SUM_STEP:
-            return [_summed(folder, message.content)]
-        if kind == MODEL:
-            return [model_parcel(folder)]
-        if kind == SUMS:
-            return [_sums(folder)]
-        if kind == FACTS:
-            return [facts_of(folder)]
-        if kind == KEPT_OUT:
-            write_whole(folder.kept_out, _reason(message.content).encode())
-            return [read_profile(folder)]
         if kind in (ANSWERS, SEALED):
             return _answers(folder, message.content, kind == SEALED)
+        if kind in (SUM_STEP, KEPT_OUT):
+            return [(_summed if kind == SUM_STEP else _kept_out)(folder, message.content)]
+        if kind in SENDERS:
+            return [SENDERS[kind](folder)]
     except MessageError as error:
         LOG.warning("refused a message: %s", error)
         code = FailureCode.TOO_LARGE if "larger" in str(error) else FailureCode.MALFORMED
@@ -153,13 +144,13 @@ def _profile(folder: SiteFolder) -> Message:
     return read_profile(folder)
 
 
-def _reason(content: Any) -> str:
-    """Why the server keeps the site out; empty if it does not say: older ones do not."""
-    try:
+def _kept_out(folder: SiteFolder, content: Any) -> Message:
+    """Note that the server keeps the site out, and why."""
+    message = None
+    with suppress(MessageError):
         message = from_records(content)[0]
-    except MessageError:
-        return ""
-    return message.reason if isinstance(message, Refusal) else ""
+    write_whole(folder.kept_out, message.reason.encode() if isinstance(message, Refusal) else b"")
+    return read_profile(folder)
 
 
 def _answers(folder: SiteFolder, content: Any, encrypted: bool) -> list[Message]:
@@ -262,8 +253,7 @@ def store_model(
     files: dict[Path, Any] = {model_of(folder, profile): partial(model.save, with_rows=False)}
     if sums is not None:
         files[sums_path(folder, profile)] = sums.to_bytes()
-    keep(folder, profile, files, recipe, check)
-    return profile
+    return keep(folder, profile, files, recipe, check)
 
 
 def store_moments(
@@ -278,7 +268,8 @@ def store_moments(
     The site has nothing else: it answers no query and has no model to send.
     """
     sums = PrivateSums(folder.settings.name, content)
-    return _store_sums(folder, sums, moments_profile(sums, MOMENTS, columns_digest(columns)), recipe, check)
+    profile = moments_profile(sums, MOMENTS, columns_digest(columns))
+    return keep(folder, profile, {sums_path(folder, profile): sums.to_bytes()}, recipe, check)
 
 
 def store_numbers(
@@ -293,14 +284,8 @@ def store_numbers(
     sums: SiteSums = PrivateSums(name, content)
     if agreed.epsilon is None:
         sums = PlainSums(name, schema, NUMBERS_RADIUS, agreed.n_directions, content)
-    return _store_sums(folder, sums, moments_profile(sums, NUMBERS), recipe, check)
-
-
-def _store_sums(
-    folder: SiteFolder, sums: SiteSums, profile: Profile, recipe: Notes | None, check: Callable[[], None]
-) -> Profile:
-    keep(folder, profile, {sums_path(folder, profile): sums.to_bytes()}, recipe, check)
-    return profile
+    profile = moments_profile(sums, NUMBERS)
+    return keep(folder, profile, {sums_path(folder, profile): sums.to_bytes()}, recipe, check)
 
 
 def withdraw_sums(folder: SiteFolder) -> None:
@@ -444,6 +429,10 @@ def may_send(settings: SiteSettings, profile: Profile) -> bool:
         return False
     stands = profile.guarantee is not None and bool(profile.guarantee["holds"])
     return settings.sends == "raw-model" or (settings.sends == "private-model" and stands)
+
+
+# What a site sends by itself, whatever the question holds.
+SENDERS = {PROFILE: _profile, MODEL: model_parcel, SUMS: _sums, FACTS: facts_of}
 
 
 # --- encrypted answers ------------------------------------------------------------------------------------

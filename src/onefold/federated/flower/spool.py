@@ -101,6 +101,7 @@ class Mailbox(Generic[AnyRequest]):
         self._kind: type[AnyRequest] = kind
         self._requests, self._replies = root / requests, root / replies
         self.expired = 0  # requests that were dropped because nobody waited for them any more
+        self.outbox: dict[str, Reply] = {}  # what the run has to deliver, and could not on a full disk
 
     def submit(self, request: AnyRequest, patience: float | None = None) -> None:
         """Hand a request in; after ``patience`` seconds nobody waits for its reply.
@@ -146,6 +147,13 @@ class Mailbox(Generic[AnyRequest]):
     def is_awaited(self, query_id: str) -> bool:
         """Whether a request that was taken has not been withdrawn."""
         return self._taken(query_id).exists()
+
+    def hand_over(self) -> None:
+        """Deliver what is in the outbox, if somebody waits for it."""
+        for query_id in list(self.outbox):
+            if self.is_awaited(query_id):
+                self.deliver(query_id, self.outbox[query_id])
+            del self.outbox[query_id]
 
     def deliver(self, query_id: str, reply: Reply) -> None:
         """Put down what came."""

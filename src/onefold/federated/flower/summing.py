@@ -21,9 +21,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from onefold._base.files import write_whole
 from onefold._base.records import Record, record
@@ -204,26 +203,13 @@ def known_keys(folder: SiteFolder) -> KnownKeys:
 # --- approval -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AskedSum:
+class AskedSum(NamedTuple):
     """That a querier asks for one encrypted sum, for the data owner to decide about."""
 
     key: QuerierKey
+    public: str
     purpose: str
     amount: int = 1
-
-    @property
-    def public(self) -> str:
-        """Public key of the querier."""
-        return self.key.public
-
-    @classmethod
-    def of(cls, signature: SumSignature, summed: SchemaSum) -> AskedSum:
-        """What a genuine signature asks for: one round of one contract, for one purpose."""
-        stated = f": {signature.purpose}" if signature.purpose else ""
-        # Of two rounds the first is asked for: its promise covers both, and the second follows from it.
-        contract = (summed if summed.first is None else summed.first).total.contract
-        return cls(signature.key, f"{_named(contract.round_id)}{contract.digest}{stated}")
 
 
 def _named(round_id: str) -> str:
@@ -240,8 +226,8 @@ def _admitted(
 ) -> SchemaSum:
     """The sum of a contract that was approved; otherwise it is kept, to be decided about, and refused."""
     # A querier that was refused as a whole is not listened to.
-    nothing = AskedSum(signature.key, signature.purpose)
-    approvals_of(folder).admit(nothing, 0, "anyone", count=False)
+    asked = AskedSum(signature.key, signature.public, signature.purpose)
+    approvals_of(folder).admit(asked, 0, "anyone", count=False)
     if len(content) > LARGEST_CONTRACT:
         raise QueryRefused(FailureCode.TOO_LARGE)
     try:
@@ -256,7 +242,10 @@ def _admitted(
         raise QueryRefused(FailureCode.MALFORMED)
     with refusing(FailureCode.UNTRUSTED_KEY, contract):
         known_keys(folder).check(contract)
-    asked = AskedSum.of(signature, summed)
+    # Of two rounds the first is asked for: its promise covers both, and the second follows from it.
+    first = (summed if summed.first is None else summed.first).total.contract
+    stated = f": {signature.purpose}" if signature.purpose else ""
+    asked = asked._replace(purpose=f"{_named(first.round_id)}{first.digest}{stated}")
     # Before the data owner can decide, there is something to look at.
     kept = private_folder(folder.rounds) / f"{contract.digest}.contract"
     try:

@@ -48,20 +48,19 @@ SiteSums = PlainSums | PrivateSums
 NUMBERS_RADIUS = 1.0  # of pairs: the schema says how they become so short
 
 NEEDS_SCHEMA = (
-    "plain sums need a schema (--schema FILE): classes, units and the length of a row must be declared, "
-    "because agreeing on them by messages would leave a trace of every site"
+    "plain sums need a schema (--schema FILE): sites that agree on classes, units and the length of a row by "
+    "messages would leave a trace"
 )
 NEEDS_DISTANCES = (
     "plain sums need distances with leave-one-out errors in closed form: leave out the estimator (--model) "
     "and the measure (--measure)"
 )
 NEEDS_CONSENT = (
-    "numbers are predicted from sums over all sites: give epsilon for private moments (--epsilon), or agree "
-    "that sums leave without noise, which are not private (--send-plain-sums)"
+    "numbers are predicted from sums over all sites: give epsilon (--epsilon), or agree that sums leave "
+    "without noise, which are not private (--send-plain-sums)"
 )
 NO_NOISE = (
-    "plain sums do not go with noise (--epsilon): they carry none, so nothing that the noise promises would "
-    "hold"
+    "plain sums do not go with noise (--epsilon): they carry none, so nothing that it promises would hold"
 )
 
 
