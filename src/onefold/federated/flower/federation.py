@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from onefold._base.arrays import Array
 from onefold._base.files import make_folder
@@ -69,15 +69,13 @@ TIMEOUT = 60.0
 BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
+Sums = TypeVar("Sums", JoinedFederation, MomentFederation)
 ANSWERED_BY_SERVER = (
     "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
     "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
 )
 NOBODY = "no site has joined the federation yet"
-PREDICT_NUMBERS = (
-    "the sites predict numbers, not classes: ask with predict_numbers, as onefold federate query --schema "
-    "does by itself; no answer of a site can be encrypted or combined by a rule"
-)
+PREDICT_NUMBERS = "the sites predict numbers, not classes: ask with predict_numbers (query --schema)"
 NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"
 
 
@@ -330,10 +328,7 @@ class Federation(Background):
         FederationError
             If the sites send none, or a file is damaged.
         """
-        found = KeptSums(self.folder).joined(Registry(self.folder).members)
-        if found is None:
-            raise FederationError("no site of this federation sends plain sums")
-        return found
+        return _sent(KeptSums(self.folder).joined(Registry(self.folder).members), "plain sums")
 
     def moments(self) -> MomentFederation:
         """Return the private moments that the sites sent, for example to fit another model to their sum.
@@ -352,10 +347,7 @@ class Federation(Background):
         --------
         numbers : The same for numbers to predict.
         """
-        found = KeptSums(self.folder).moments(Registry(self.folder).members)
-        if found is None:
-            raise FederationError("no site of this federation sends private moments")
-        return found
+        return _sent(KeptSums(self.folder).moments(Registry(self.folder).members), "private moments")
 
     def numbers(self, schema: Schema) -> MomentFederation:
         """Return the moments of numbers to predict that the sites sent, for example to fit a model to some.
@@ -375,10 +367,8 @@ class Federation(Background):
         FederationError
             If the sites send none, or a file is damaged.
         """
-        found = KeptSums(self.folder).numbers(Registry(self.folder).members, schema)
-        if found is None:
-            raise FederationError("no site of this federation sends moments of numbers to predict")
-        return found
+        sums = KeptSums(self.folder).numbers(Registry(self.folder).members, schema)
+        return _sent(sums, "moments of numbers to predict")
 
     @property
     def predicts_numbers(self) -> bool:
@@ -714,6 +704,13 @@ class Federation(Background):
 
     def __repr__(self) -> str:
         return f"Federation({str(self.folder.root)!r})"
+
+
+def _sent(sums: Sums | None, what: str) -> Sums:
+    """The sums of the sites that take part; refused if they send none."""
+    if sums is None:
+        raise FederationError(f"no site of this federation sends {what}")
+    return sums
 
 
 # --- a question: what it must be, who asks it, and the ways of asking ------------------------------------

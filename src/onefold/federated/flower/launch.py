@@ -329,10 +329,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     "flwr-serverapp": serverapp,
     "flwr-clientapp": clientapp,
     "flwr": control,
-    "flwr-agentapp": refused,
-    "flwr-model": refused,
-    "flwr-connector": refused,
-    "flwr-simulation": refused,
+    **dict.fromkeys(("flwr-agentapp", "flwr-model", "flwr-connector", "flwr-simulation"), refused),
 }
 
 

@@ -229,17 +229,10 @@ def _builder(subject: Any, issuer: Any, public_key: Any) -> Any:
 
 
 def _usage(signs_certificates: bool) -> Any:
-    return _crypto(X509).KeyUsage(
-        digital_signature=not signs_certificates,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
-        encipher_only=False,
-        decipher_only=False,
-    )
+    never = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    uses: dict[str, bool] = dict.fromkeys((*never, "encipher_only", "decipher_only"), False)
+    uses |= dict.fromkeys(("key_cert_sign", "crl_sign"), signs_certificates)
+    return _crypto(X509).KeyUsage(digital_signature=not signs_certificates, **uses)
 
 
 def _name(text: str) -> Any:

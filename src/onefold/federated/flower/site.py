@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import clone
@@ -47,6 +47,15 @@ PLACES = (".", "sites", "federation/sites")
 PathLike = str | os.PathLike[str]
 Confirm = Callable[[Guarantee | None, int], None]
 Store = Callable[..., Profile]
+Make = Callable[[AnyLedger], Store]  # makes a fit that is charged there, and gives what keeps it
+
+
+class Terms(NamedTuple):
+    """Where a fit is charged, how it can be done again, and what asks before it is done."""
+
+    ledger: AnyLedger
+    recipe: Mapping[str, Any] | None
+    confirm: Confirm | None
 
 
 class Site(Background):
@@ -243,7 +252,7 @@ class Site(Background):
             names = _columns_of(X, columns, schema)
             return partial(store_model, self.folder, model, names, send_plain_sums=send_plain_sums)
 
-        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
+        return self._keep_fit(make, promise, X, seen, Terms(ledger, recipe, confirm))
 
     def fit_moments(
         self,
@@ -309,7 +318,7 @@ class Site(Background):
             released = release_moments(X, y, agreed, person=person, schema=schema)
             return partial(store_moments, self.folder, released, _columns_of(X, columns, schema))
 
-        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
+        return self._keep_fit(make, promise, X, seen, Terms(ledger, recipe, confirm))
 
     def fit_numbers(
         self,
@@ -360,28 +369,21 @@ class Site(Background):
         def make(ledgers: AnyLedger) -> Store:
             return partial(store_numbers, self.folder, agreed.of(X, person=person, ledger=ledgers), agreed)
 
-        return self._keep_fit(make, promise, count_rows(X), seen, ledger, recipe, confirm)
+        return self._keep_fit(make, promise, X, seen, Terms(ledger, recipe, confirm))
 
     def _keep_fit(
-        self,
-        make: Callable[[AnyLedger], Store],
-        promise: Guarantee | None,
-        n_rows: int,
-        seen: frozenset[str],
-        ledger: AnyLedger,
-        recipe: Mapping[str, Any] | None,
-        confirm: Confirm | None,
+        self, make: Make, promise: Guarantee | None, X: Any, seen: frozenset[str], terms: Terms
     ) -> Self:
         """Put a fit in the place of the one before: asked about first, then charged, made, and kept.
 
-        ``seen`` are the marks of the forgotten persons whose rows were left out of it.
+        ``seen`` are the marks of the forgotten persons whose rows were left out of ``X``.
         """
         unchanged = partial(self._check_list, seen)
-        if confirm is not None:
-            confirm(promise, n_rows)
+        if terms.confirm is not None:
+            terms.confirm(promise, count_rows(X))
         unchanged()  # before anything is spent
-        store = make(self._ledgers(promise, ledger))
-        store(recipe=None if recipe is None else {**recipe, "rows": n_rows}, check=unchanged)
+        recipe = None if terms.recipe is None else {**terms.recipe, "rows": count_rows(X)}
+        make(self._ledgers(promise, terms.ledger))(recipe=recipe, check=unchanged)
         return self
 
     def forget(self, person: Any) -> Self:

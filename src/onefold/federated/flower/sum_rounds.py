@@ -37,15 +37,11 @@ SAID = {
     FailureCode.PAUSED: "is paused by its data owner",
     FailureCode.UNKNOWN_CALLER: "has too many requests waiting for its data owner",
     FailureCode.BUDGET_SPENT: "has not enough left in its ledger",
-    FailureCode.NOT_READY: "has no table or no key for this sum (onefold federate site --sum-table and "
-    "--sum-key)",
+    FailureCode.NOT_READY: "has no table or no key for this sum (federate site --sum-table, --sum-key)",
     FailureCode.STALE: "takes signatures of the last minutes only: compare the clocks",
-    FailureCode.OTHER_ROUND: "knows this round with another contract or another list of sites: begin a new "
-    "round under another name",
-    FailureCode.NOT_AGREED: "does not answer: fewer holders than needed have signed its list of sites, or "
-    "somebody showed them different lists",
-    FailureCode.UNTRUSTED_KEY: "does not trust a key of the contract: it is not the site's own, or not "
-    "the one that it knows under that name (its log says which)",
+    FailureCode.OTHER_ROUND: "knows this round with another contract or another list of sites: begin a new one",
+    FailureCode.NOT_AGREED: "does not answer: too few signed its list, or somebody showed them different lists",
+    FailureCode.UNTRUSTED_KEY: "does not trust a key of the contract: it knows another (its log says which)",
     FailureCode.NO_ENCRYPTION: "lacks a package that this sum needs (its log says which)",
     FailureCode.MALFORMED: "cannot use the request: the contract, or that the site is in it, is not right",
 }
