@@ -23,6 +23,7 @@ from onefold.federated.flower.site_app import PROFILE
 from onefold.federated.flower.spool import Request
 from onefold.federated.messages import Answers, Query
 from reference.fake_grid import FakeGrid, make_coordinator, step
+from reference.site_files import give_sign
 
 ROWS = np.linspace(0.0, 1.0, 12).reshape(4, 3)
 
@@ -171,7 +172,7 @@ def test_server_outlives_a_full_disk_and_starts_its_run_when_there_is_room(
 
     def control(*calls: list[str]) -> list[dict[str, Any]]:
         controlled.extend(calls)
-        server.spool.report(["north"])
+        give_sign(server.spool, ["north"])
         return [{} for _ in calls]
 
     monkeypatch.setattr(server, "_control", control)

@@ -39,6 +39,7 @@ from onefold.federated.messages import (
     SealedResult,
 )
 from onefold.federated.rules import align
+from reference.site_files import give_sign
 
 CLASSES = ("high", "low", "middle")
 X = np.random.default_rng(3).random((60, 2)) + np.array([[0.0, 0.0], [2.0, 0.0], [1.0, 0.0]] * 20)
@@ -357,7 +358,7 @@ def test_new_run_finishes_the_evaluations_of_the_last_one(
 
 
 def test_wait_goes_on_while_an_evaluation_runs(spool: Spool) -> None:
-    spool.report(["north"])
+    give_sign(spool, ["north"])
     looks = iter([True, True, False])
     with pytest.raises(FederationError, match="did not reply"):
         spool.wait("q", 0.0, lambda: next(looks))

@@ -25,6 +25,7 @@ from onefold.federated.flower.site_app import answer
 from onefold.federated.flower.spool import Reply, Request, Spool
 from onefold.federated.messages import Failure, Message
 from onefold.tables import Field, Schema
+from reference.site_files import give_sign
 
 pytest.importorskip("cryptography")
 
@@ -56,7 +57,7 @@ class FakeRun:
 
     def run(self) -> None:
         while not self.stopping.is_set():
-            self.spool.report(set(self.federation.sites) - self.absent)
+            give_sign(self.spool, set(self.federation.sites) - self.absent)
             if not self.is_deaf:
                 for request in self.spool.take():
                     self.callers.append(request.caller)

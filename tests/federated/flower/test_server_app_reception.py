@@ -35,6 +35,7 @@ from onefold.federated.messages import (
 )
 from onefold.tables import Field, Schema
 from reference.forging import forged, with_array
+from reference.site_files import give_sign
 
 
 @dataclass
@@ -176,7 +177,7 @@ def test_queries_that_flower_does_not_take_are_answered_without_the_sites(
     monkeypatch.setattr(coordinator, "send", refuse)
     for number in range(2):
         coordinator.spool.submit(Request(Query(f"q{number}", np.zeros((1, 3))), "me", 60.0 + number))
-    coordinator.spool.report(["north"])
+    give_sign(coordinator.spool, ["north"])
     coordinator.step()
     for number in range(2):
         reply = coordinator.spool.wait(f"q{number}", 1)

@@ -15,6 +15,7 @@ from onefold.federated.flower.folders import ServerFolder, private_folder
 from onefold.federated.flower.server_app import Exchange, batches
 from onefold.federated.flower.spool import STALE_SECONDS, Reply, Request, Spool
 from onefold.federated.messages import Answers, Failure, FailureCode, Query
+from reference.site_files import give_sign
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def answers(query: str, site: str, rows: int = 2) -> Answers:
 
 
 def test_request_is_taken_once_and_its_reply_read_once(spool: Spool) -> None:
-    spool.report(["north"])
+    give_sign(spool, ["north"])
     spool.submit(request("q1"))
     (taken,) = spool.take()
     assert (taken.query.id, taken.caller, taken.timeout) == ("q1", "me", 5.0)

@@ -289,7 +289,7 @@ def run_query(args: argparse.Namespace) -> int:
     if out is not None:
         write_columns(out, columns)
     accuracy = table.accuracy(result.predictions)
-    told = _in_json(more) if out is None else {}
+    told = {name: np.asarray(values).tolist() for name, values in more.items()} if out is None else {}
     return _tell_result(result, args.out, accuracy, as_json=args.json, quiet=args.quiet, more=told)
 
 
@@ -335,11 +335,6 @@ def _run_numbers(args: argparse.Namespace, federation: Federation, out: str | No
     for site, reason in result.kept_out.items():
         say(f"{site} is kept out, and its sums do not count: {reason}", args.quiet)
     return 0
-
-
-def _in_json(columns: dict[str, Any]) -> dict[str, Any]:
-    """Columns as lists, for the output of --json where no table is written."""
-    return {name: np.asarray(values).tolist() for name, values in columns.items()}
 
 
 def _asked(args: argparse.Namespace) -> Rows:

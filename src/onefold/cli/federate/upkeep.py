@@ -326,15 +326,9 @@ def _fit_again(
     fit(site, again)
     if again.epsilon is None:
         return []
-    return ["", *shared.promise_in_words(_guarantee(site))]
-
-
-def _guarantee(site: Site) -> Guarantee:
     from onefold.privacy import Guarantee
 
-    found = site.profile.guarantee
-    assert found is not None  # there is noise
-    return Guarantee.from_dict(found)
+    return ["", *shared.promise_in_words(Guarantee.from_dict(site.profile.guarantee or {}))]
 
 
 def _confirm(

@@ -30,7 +30,7 @@ from onefold.exceptions import (
     InvalidInputError,
     MessageError,
 )
-from onefold.federated.access.signatures import KeySignature
+from onefold.federated.access.signatures import KeySignature, default_querier_folder
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages
 from onefold.federated.fhe.parameters import MOST_CLIENTS, Parameters
@@ -83,8 +83,7 @@ PathLike = str | os.PathLike[str]
 
 def default_key_folder() -> Path:
     """Where secret keys are kept unless told otherwise: among the user's own data, never at a server."""
-    base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(base) / "onefold" / "keys"
+    return default_querier_folder().with_name("keys")
 
 
 class Keyring:

@@ -14,9 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from onefold._base.files import has_room, write_whole
@@ -122,34 +120,28 @@ PROGRAM = "onefold.federated.flower.evaluation"
 MOST_AT_ONCE = 2
 
 
-@dataclass
-class _Computation:
-    query_id: str
-    reply: Reply  # what is known if nothing can be computed
-    process: subprocess.Popen[bytes] | None = None
-
-
 class Evaluations:
     """Encrypted queries whose answers are being computed on, and those that wait for it."""
 
     def __init__(self, spool: Spool) -> None:
         self.spool = spool
-        self._waiting: deque[_Computation] = deque()
-        self._running: list[_Computation] = []
+        # By query, what is known if nothing can be computed; and the process, once it runs.
+        self._waiting: dict[str, Reply] = {}
+        self._running: dict[str, tuple[Reply, subprocess.Popen[bytes]]] = {}
         self._take_up()
 
     def _take_up(self) -> None:
         """Go on with what an earlier run left behind; without a job, its query was given up."""
         for folder in self.spool.job("any").parent.iterdir():
             try:
-                self._waiting.append(_Computation(folder.name, Job.load(folder / JOB_FILE).reply))
+                self._waiting[folder.name] = Job.load(folder / JOB_FILE).reply
             except (OSError, OnefoldError):
                 shutil.rmtree(folder, ignore_errors=True)
 
     @property
     def queries(self) -> set[str]:
         """Ids of the queries that wait to be computed, or are."""
-        return {each.query_id for each in (*self._waiting, *self._running)}
+        return {*self._waiting, *self._running}
 
     def keep(self, replies: Mapping[str, list[Message]]) -> None:
         """Write down what a site has encrypted, so that only one message at a time is in memory."""
@@ -170,25 +162,25 @@ class Evaluations:
             folder = private_folder(self.spool.job(request.query.id))
             n_rows = len(request.query.features) * request.lock.looks
             Job(request.lock.key_id, n_rows, reply).save(folder / JOB_FILE)
-            self._waiting.append(_Computation(request.query.id, reply))
+            self._waiting[request.query.id] = reply
         self.look()
 
     def look(self) -> None:
         """Start what can be started; hand over what is known where computing failed."""
-        for each in list(self._running):
-            code = None if each.process is None else each.process.poll()
+        for query_id, (reply, process) in list(self._running.items()):
+            code = process.poll()
             if code is None:
                 continue
             if code != 0:
-                LOG.error("evaluation failed query=%s code=%d", each.query_id, code)
-                self.spool.deliver(each.query_id, each.reply)
-            self._running.remove(each)
-            shutil.rmtree(self.spool.job(each.query_id), ignore_errors=True)
+                LOG.error("evaluation failed query=%s code=%d", query_id, code)
+                self.spool.deliver(query_id, reply)
+            del self._running[query_id]
+            shutil.rmtree(self.spool.job(query_id), ignore_errors=True)
         while self._waiting and len(self._running) < MOST_AT_ONCE:
-            each = self._waiting.popleft()
-            arguments = [sys.executable, "-m", PROGRAM, str(self.spool.root.resolve()), each.query_id]
-            each.process = subprocess.Popen(arguments, env=dict(os.environ), stdin=subprocess.DEVNULL)
-            self._running.append(each)
+            query_id = next(iter(self._waiting))
+            arguments = [sys.executable, "-m", PROGRAM, str(self.spool.root.resolve()), query_id]
+            process = subprocess.Popen(arguments, env=dict(os.environ), stdin=subprocess.DEVNULL)
+            self._running[query_id] = self._waiting.pop(query_id), process
 
 
 if __name__ == "__main__":

@@ -218,12 +218,6 @@ class Mailbox(Generic[AnyRequest]):
         made.is_wanted = lambda: self._run_name == made.run
         return made
 
-    def report(self, online: Iterable[str], queue: int = QUEUE) -> None:
-        """One sign of life of a run in this process, with the sites it sees."""
-        pulse = self.pulse(queue)
-        pulse.seen(online)
-        pulse.beat()
-
     def life(self) -> LifeSign | None:
         """The last sign of life of the run that is wanted; None if there is none."""
         sign = LifeSign.last(self._alive)
