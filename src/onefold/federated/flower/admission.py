@@ -17,12 +17,7 @@ from onefold.exceptions import MessageError, QueryRefused, TamperedLogError
 from onefold.federated.access.approvals import Approvals
 from onefold.federated.access.guard import QueryGuard, Replays
 from onefold.federated.access.log import FIRST, SiteEvent, SiteLog
-from onefold.federated.access.signatures import (
-    AnySignature,
-    KeySignature,
-    Signature,
-    SumSignature,
-)
+from onefold.federated.access.signatures import AnySignature, KeySignature, Signature, SumSignature
 from onefold.federated.flower.folders import SiteFolder, SiteSettings
 from onefold.federated.messages import FailureCode, Query, QueryKey
 

@@ -24,12 +24,7 @@ from pydantic import Field
 
 from onefold._base.files import file_lock, make_folder, write_whole
 from onefold._base.records import Content, Record, record
-from onefold.exceptions import (
-    DecryptionError,
-    FederationError,
-    InvalidInputError,
-    MessageError,
-)
+from onefold.exceptions import DecryptionError, FederationError, InvalidInputError, MessageError
 from onefold.federated.access.signatures import KeySignature, default_querier_folder
 from onefold.federated.fhe import Querier
 from onefold.federated.fhe import messages as fhe_messages

@@ -70,10 +70,7 @@ BATCH_SIZE = 5000
 
 PathLike = str | os.PathLike[str]
 Sums = TypeVar("Sums", JoinedFederation, MomentFederation)
-ANSWERED_BY_SERVER = (
-    "the sites have sent private moments, from which the server answers: no site's answer can be encrypted "
-    "(leave out --encrypted or --query-key; the rows of the query stay at the server)"
-)
+ANSWERED_BY_SERVER = "the server answers, from private moments: no site's answer can be encrypted"
 NOBODY = "no site has joined the federation yet"
 PREDICT_NUMBERS = "the sites predict numbers, not classes: ask with predict_numbers (query --schema)"
 NO_NUMBERS = "the sites tell classes apart and predict no numbers: ask with query"

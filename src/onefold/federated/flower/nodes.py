@@ -15,13 +15,7 @@ from onefold._base.files import has_room, is_disk_full, make_folder, open_file, 
 from onefold._base.optional import require
 from onefold.exceptions import FederationError, InvalidInputError
 from onefold.federated.flower.admission import approvals_of
-from onefold.federated.flower.folders import (
-    ServerFolder,
-    SiteFolder,
-    address,
-    is_loopback,
-    private_folder,
-)
+from onefold.federated.flower.folders import ServerFolder, SiteFolder, address, is_loopback, private_folder
 from onefold.federated.flower.keeping import find_profile, settle
 from onefold.federated.flower.launch import CONNECTED, END_OF_ANSWER
 from onefold.federated.flower.life import SECONDS, LifeSign, Watchdog, born
@@ -283,10 +277,7 @@ def _last_object(text: str) -> dict[str, Any]:
 
 
 # For a server that does not say why.
-KEPT_OUT_REASON = (
-    "its columns, classes, measure, scale or model do not fit those of the other sites; onefold federate "
-    "status there tells the reason"
-)
+KEPT_OUT_REASON = "it does not fit the other sites; onefold federate status there tells the reason"
 # A site that died is still taken to be there for a while, and not let in a second time until then; and a
 # server that starts takes a while to know its sites.
 GIVE_UP_SECONDS = 300.0

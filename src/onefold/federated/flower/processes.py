@@ -22,12 +22,7 @@ from typing import Self
 from onefold._base.files import open_file, read_saved, write_whole
 from onefold.exceptions import FederationError
 from onefold.federated.flower import launch
-from onefold.federated.flower.folders import (
-    SERVER_VARIABLE,
-    SITE_VARIABLE,
-    ServerFolder,
-    SiteFolder,
-)
+from onefold.federated.flower.folders import SERVER_VARIABLE, SITE_VARIABLE, ServerFolder, SiteFolder
 
 # --- what they see: no telemetry, no downloads, and the only programs they may start ------------------------
 

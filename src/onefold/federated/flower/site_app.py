@@ -20,12 +20,7 @@ import numpy as np
 from onefold._base.arrays import Integers
 from onefold._base.files import write_whole
 from onefold._base.optional import require
-from onefold.exceptions import (
-    InvalidInputError,
-    MessageError,
-    MissingDependencyError,
-    QueryRefused,
-)
+from onefold.exceptions import InvalidInputError, MessageError, MissingDependencyError, QueryRefused
 from onefold.federated.access.guard import QueryGuard
 from onefold.federated.access.log import SiteEvent
 from onefold.federated.access.signatures import AnySignature, SentSignature, SumSignature

@@ -47,21 +47,10 @@ from onefold.tables.schema import AS_THEY_STAND
 SiteSums = PlainSums | PrivateSums
 NUMBERS_RADIUS = 1.0  # of pairs: the schema says how they become so short
 
-NEEDS_SCHEMA = (
-    "plain sums need a schema (--schema FILE): sites that agree on classes, units and the length of a row by "
-    "messages would leave a trace"
-)
-NEEDS_DISTANCES = (
-    "plain sums need distances with leave-one-out errors in closed form: leave out the estimator (--model) "
-    "and the measure (--measure)"
-)
-NEEDS_CONSENT = (
-    "numbers are predicted from sums over all sites: give epsilon (--epsilon), or agree that sums leave "
-    "without noise, which are not private (--send-plain-sums)"
-)
-NO_NOISE = (
-    "plain sums do not go with noise (--epsilon): they carry none, so nothing that it promises would hold"
-)
+NEEDS_SCHEMA = "plain sums need a schema (--schema FILE): agreeing by messages leaves a trace of every site"
+NEEDS_DISTANCES = "plain sums need distances with leave-one-out errors: leave out --model and --measure"
+NEEDS_CONSENT = "to predict numbers, sums leave: give --epsilon, or --send-plain-sums, which is not private"
+NO_NOISE = "plain sums do not go with noise (--epsilon): they carry none"
 
 
 # --- at a site --------------------------------------------------------------------------------------------
