@@ -17,7 +17,7 @@ from onefold.fabrication.fabricator import Fabricator
 from onefold.privacy import Box, OptimalNoise, samplers
 from onefold.privacy.domains import Ball
 from onefold.privacy.mechanisms import entries, fisher, labels, mechanism
-from onefold.privacy.mechanisms.fisher import Weights
+from onefold.privacy.mechanisms.fisher import RowNoise
 from onefold.privacy.mechanisms.mechanism import Mechanism
 from onefold.privacy.moments import _release as moments
 
@@ -157,10 +157,10 @@ def replaced_records_move_sums_by_one(patch: Patch) -> None:
 
 
 def fisher_noise_with_the_wrong_exponent(patch: Patch) -> None:
-    def scales(self: Any, lam: float, n_features: int) -> Any:
-        return np.sqrt(self.powers(-1.0, n_features)) * math.pow(lam, -0.25)
+    def scales(self: Any, n_features: int) -> Any:
+        return np.sqrt(self.weights.powers(-1.0, n_features)) * math.pow(self.lam, -0.25)
 
-    patch.setattr(Weights, "noise_scales", scales)
+    patch.setattr(RowNoise, "_free_scales", scales)
 
 
 def records_of_a_person_counted_one_by_one(patch: Patch) -> None:

@@ -334,9 +334,6 @@ class RowNoise(AddedNoise):
         """mu of so many records, for Gaussian noise."""
         return None
 
-    def accounting(self, unit: str, n_features: int) -> dict[str, Any]:  # noqa: D102
-        return {}
-
     def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
         entry, record = self._losses(self._width(n_features))
         person = None if n_rows is None else self._person(record, n_features, n_rows)

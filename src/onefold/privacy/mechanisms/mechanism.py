@@ -192,7 +192,6 @@ class AddedNoise(Frozen):
     def _promise(self, n_features: int, n_samples: int | None, n_rows: int | None) -> Guarantee:
         """The promise, of parameters that were checked."""
 
-    @abstractmethod
     def accounting(self, unit: str, n_features: int) -> dict[str, Any]:
         """Return what an :class:`Event` can say beyond (epsilon, delta).
 
@@ -208,6 +207,7 @@ class AddedNoise(Frozen):
         dict
             Fields of the event: the family of the noise and its size, or nothing.
         """
+        return {}
 
 
 class Mechanism(AddedNoise):
@@ -222,19 +222,19 @@ class Mechanism(AddedNoise):
     ----------
     epsilon : float
         Privacy loss per unit.
-    delta : float
+    delta : float, default=1e-5
         Probability with which the loss may be exceeded, per unit.
-    sensitivity : float, Box or Ball
-        A declared domain to which the data are clipped, or the largest change of an entry
+    sensitivity : float, Box, Ball or None, default=None
+        Required: a declared domain to which the data are clipped, or the largest change of an entry
         (``unit="entry"``) or of a record as the caller's word, which nothing checks.
-    unit : {"entry", "record", "person"}
+    unit : {"entry", "record", "person"}, default="entry"
         What changes between neighbouring datasets.
-    sampler : {"hardened", "float"}
+    sampler : {"hardened", "float"}, default="hardened"
         "hardened" draws exact integers on a dyadic grid. "float" is open to attacks on floating-point
         numbers: its guarantee is void.
-    n_features : int or None
+    n_features : int or None, default=None
         Entries of a record; None takes it from the domain, or from the data when they come.
-    rows_per_person : int or None
+    rows_per_person : int or None, default=None
         Largest number of records of a person, for ``unit="person"`` or for a line about persons.
 
     See Also
