@@ -137,7 +137,7 @@ def release_moments(
         rows,
         y,
         person=None if person is False else person,
-        schema=declared,
+        schema=schema,
         conditions=() if told is None else (told,),
     )
     released.encoding_ = encoding_of(schema, description(encoder))
