@@ -80,7 +80,7 @@ def _functions(tree: ast.AST, file: str, inside: tuple[str, ...]) -> Iterator[Fu
             calls = tuple(Call(file, named, *place) for place in _calls(node))
             yield Function(file, node.name, named, tuple(each.arg for each in given), calls)
             yield from _functions(node, file, (*inside, node.name))
-        else:
+        elif not isinstance(node, ast.expr):  # which holds no function with a name
             here = (*inside, node.name) if isinstance(node, ast.ClassDef) else inside
             yield from _functions(node, file, here)
 
