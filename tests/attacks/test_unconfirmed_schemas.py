@@ -423,7 +423,7 @@ def test_marks_and_confirmations_survive_every_way_of_sending_a_schema(tmp_path:
     "wrong",
     [
         *({}, [], "anna", {"by": "anna", "on": "2026-01-31"}, {"by": "", "on": "x", "ground": "y"}),
-        *({"by": "a", "on": "b", "ground": 3}, {"by": "a", "on": "b", "ground": "c", "publicSource": 1}),
+        *({"by": "a", "on": "b", "ground": 3}, {"by": "a", "on": "b", "ground": "c", "public": 1}),
         *({"by": "a", "on": "b", "ground": "c", "more": 1}, {"by": "a", "on": "b", "ground": "c" * 501}),
     ],
 )

@@ -42,14 +42,14 @@ class Confirmation(NamedTuple):
         The day, such as 2026-12-31.
     ground : str
         From where it is known without the private rows: a code book, a law, a public sample.
-    publicSource : bool, default=False
+    public : bool, default=False
         Whether the ground is a public source from which the schema was inferred.
     """
 
     by: str
     on: str
     ground: str
-    publicSource: bool = False
+    public: bool = False
 
 
 def _is_finite(value: Any) -> bool:
@@ -68,7 +68,7 @@ def can_be_written(texts: Iterable[Any]) -> bool:
 
 
 def _is_confirmation(given: Any) -> bool:
-    if not isinstance(given, Confirmation) or not isinstance(given.publicSource, bool):
+    if not isinstance(given, Confirmation) or not isinstance(given.public, bool):
         return False
     texts = given[:3]
     lines = all(isinstance(text, str) and 0 < len(text) <= LONGEST_GROUND for text in texts)
@@ -115,7 +115,7 @@ KEYS: dict[str, tuple[str, Entry]] = {
             Instance(
                 _is_confirmation,
                 f"who confirmed it (by), on which day (on) and on what ground, lines of at most "
-                f"{LONGEST_GROUND} characters, and whether that is a publicSource",
+                f"{LONGEST_GROUND} characters, and whether that is public",
             ),
             None,
         ),
