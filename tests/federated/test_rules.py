@@ -12,6 +12,7 @@ from onefold.exceptions import InvalidInputError
 from onefold.federated.rules import (
     RULES,
     agreement,
+    align,
     check_answers,
     checked,
     combine,
@@ -107,6 +108,13 @@ def test_class_is_trimmed_only_as_far_as_its_number_of_sites_allows(owners: int,
 def test_class_is_owned_by_whoever_answers_one_query_below_the_maximum() -> None:
     answers = [[[1.0, 1.0], [0.4, 1.0]], [[1.0, 0.2], [0.3, 0.1]]]
     assert owned_classes(answers, 1.0).tolist() == [[True, False], [True, True]]
+
+
+def test_answers_stand_under_the_classes_asked_for_and_no_others_are_taken() -> None:
+    given, own = np.array([[1.0, 2.0]]), np.array(["c", "a"])
+    assert align(given, own, np.array(["b", "a", "c"]), 9.0).tolist() == [[9.0, 2.0, 1.0]]
+    with pytest.raises(InvalidInputError, match="not among the classes asked for"):
+        align(given, own, np.array(["a", "b"]), 9.0)
 
 
 def test_only_the_minimum_takes_answers_above_the_maximum() -> None:

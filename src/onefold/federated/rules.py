@@ -407,8 +407,7 @@ def _medians_of_others(values: Array) -> Array:
 
     def among_others(number: int) -> Array:
         # Without the site's own answer those above it move down by one place.
-        above = ranked[min(number + 1, len(values) - 1)]
-        return np.asarray(np.where(number < place, ranked[number], above))
+        return np.asarray(np.where(number < place, ranked[number], ranked[number + 1]))
 
     n_others = len(values) - 1
     upper = among_others(n_others // 2)
