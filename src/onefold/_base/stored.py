@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, ClassVar, NotRequired, Self, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NotRequired, Self, get_args, get_origin
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -38,16 +38,6 @@ class NamedClass:
         if not isinstance(made, CLASSES[self.kind] if isinstance(self.kind, str) else self.kind):
             raise InvalidInputError("is of another class")
         return made
-
-
-class Either:
-    """The types of which one is read, where the code knows only what they can do; None besides."""
-
-    def __init__(self, *kinds: type) -> None:
-        self.kinds = kinds
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
-        return handler.generate_schema(Union[(*self.kinds, None)])
 
 
 class Stored(Record):

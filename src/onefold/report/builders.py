@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from onefold.audit import AttackResult, MembershipAudit
     from onefold.privacy import Guarantee
 
+Facts = Mapping[str, Any]  # names and values, in the order in which they are shown
+Card = Mapping[str, str]
 # Fields of a model card that only people can fill in.
 CARD = ("intended use", "not intended for", "data", "limits", "contact")
 HOLDS_ROWS = (
@@ -155,13 +157,13 @@ def privacy_sections(guarantee: Guarantee) -> list[Section]:
 
 def of_model(
     title: str,
-    facts: Mapping[str, Any],
+    facts: Facts,
     *,
     evaluation: Evaluation | NumberEvaluation | None = None,
     about: str = "rows that the model was not fitted to",
     evidence: Mapping[str, Display] | None = None,
     guarantee: Guarantee | Sequence[Guarantee] | None = None,
-    card: Mapping[str, str] | None = None,
+    card: Card | None = None,
     estimated: Mapping[str, Any] | None = None,
 ) -> Report:
     """Report on a model that predicts classes or numbers.
@@ -206,13 +208,24 @@ def of_model(
         else:
             lines, promise = privacy_verdict(promises[0]), privacy_sections(promises[0])
         verdict = [*lines, *told, *([] if evaluation is None else [RAW_ROWS])]
-    learned = learned_section("What was learned from what", facts)
-    pictures = [
+    return _page("model", title, verdict, facts, [*sections, *_pictures(evidence), *promise], card)
+
+
+def _page(
+    kind: str, title: str, verdict: list[str], facts: Facts, sections: list[Section], card: Card | None
+) -> Report:
+    """A page of what was made: first from what, last what its makers say and the digests."""
+    first = facts_section(f"What was {'made' if kind == 'table' else 'learned'} from what", facts)
+    said = {**dict.fromkeys(CARD), **card} if card else {}
+    makers = Section("What its makers say", [MAKERS if card else NO_CARD], said)
+    return Report(kind, title, verdict, [first, *sections, makers, files_section(facts)])
+
+
+def _pictures(evidence: Mapping[str, Display] | None) -> list[Section]:
+    return [
         Section(name, [PICTURES] if isinstance(display, ObservedDisplay) else (), display=display)
         for name, display in (evidence or {}).items()
     ]
-    parts = [learned, *sections, *pictures, *promise, card_section(card), files_section(facts)]
-    return Report("model", title, verdict, parts)
 
 
 def _goodness(
@@ -224,10 +237,7 @@ def _goodness(
     if isinstance(found, NumberEvaluation):
         return _errors(found, about)
     interval = accuracy_ends(found.accuracy, found.rows) if found.bounded else None
-    spread = "" if interval is None else f" ({_percent(interval)})"
-    compared = f"always answering the most frequent class would get {100 * found.majority:.0f}"
-    told = [f"{100 * found.accuracy:.0f} of 100 rows are predicted right{spread}; {compared}."]
-    told.append(f"{found.verdict}.")
+    told = [_right(found, interval, "rows", "class"), f"{found.verdict}."]
     if found.boosting_is_better:
         told.append(
             f"Gradient boosting, which needs the data in one place, gets {100 * (found.boosting or 0):.0f}."
@@ -305,13 +315,17 @@ def accuracy_ends(share: float, rows: int) -> tuple[float, float]:
 
 def accuracy_section(
     values: Mapping[str, float],
-    kinds: Sequence[str],
     rows: int | None,
     text: Sequence[str] = (),
-    facts: Mapping[str, Any] | None = None,
+    facts: Facts | None = None,
     label: str = "accuracy on the test rows",
+    kinds: Sequence[str] = (),
 ) -> Section:
-    """Accuracies as bars, with their intervals if the number of independent rows is known."""
+    """Accuracies as bars, with their intervals if the number of independent rows is known.
+
+    Unless there are ``kinds``, the last one is of the model and all others are there to compare with.
+    """
+    kinds = kinds or [*["reference"] * (len(values) - 1), "federated"]
     ends = None if not rows else [accuracy_ends(value, rows) for value in values.values()]
     bars = AccuracyDisplay(list(values), list(values.values()), kinds, ends, label)
     return Section("Accuracy", text, facts or {}, display=bars)
@@ -322,9 +336,16 @@ def outward(interval: Sequence[float], digits: int = 4) -> list[float]:
     return [rounded_down(interval[0], digits), rounded_up(interval[1], digits)]
 
 
-def _percent(interval: Sequence[float]) -> str:
-    low, high = outward(interval, 2)
-    return f"95 % confidence: {100 * low:.0f} to {100 * high:.0f}"
+def _right(
+    found: Evaluation | HeldOutAccuracy, interval: Sequence[float] | None, rows: str, label: str
+) -> str:
+    """An accuracy in a sentence, beside what guessing gets."""
+    low, high = (0.0, 0.0) if interval is None else outward(interval, 2)
+    spread = "" if interval is None else f" (95 % confidence: {100 * low:.0f} to {100 * high:.0f})"
+    return (
+        f"{100 * found.accuracy:.0f} of 100 {rows} are predicted right{spread}; always answering the most "
+        f"frequent {label} would get {100 * found.majority:.0f}."
+    )
 
 
 def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | None) -> Section:
@@ -338,10 +359,8 @@ def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | N
     if found.auc is not None:
         facts["area under the ROC curve"] = found.auc
     facts |= {f"95 % interval of the {each.name}": outward(each.interval) for each in found.measures}
-    why = INDEPENDENT if found.bounded else ALIKE
-    rows = found.rows if found.bounded else None
-    kinds = [*["reference"] * (len(known) - 1), "federated"]
-    return accuracy_section(known, kinds, rows, [f"Measured on {about}.", why], facts)
+    rows, why = (found.rows, INDEPENDENT) if found.bounded else (None, ALIKE)
+    return accuracy_section(known, rows, [f"Measured on {about}.", why], facts)
 
 
 def _per_class(found: Evaluation) -> Section:
@@ -355,19 +374,12 @@ def _per_class(found: Evaluation) -> Section:
     return Section("Which class is taken for which", headers=headers, rows=rows, display=display)
 
 
-def card_section(card: Mapping[str, str] | None) -> Section:
-    """What people say about a model, or that nobody does."""
-    if not card:
-        return Section("What its makers say", [NO_CARD])
-    return Section("What its makers say", [MAKERS], facts={**dict.fromkeys(CARD), **card})
-
-
-def learned_section(title: str, facts: Mapping[str, Any]) -> Section:
+def facts_section(title: str, facts: Facts) -> Section:
     """What is for reading; the long sums stand at the end."""
     return Section(title, facts={name: value for name, value in facts.items() if not _is_sum(name)})
 
 
-def files_section(facts: Mapping[str, Any]) -> Section:
+def files_section(facts: Facts) -> Section:
     """The digests among the facts, for whoever wants to know that this is the file.
 
     Parameters
@@ -394,12 +406,12 @@ def _is_sum(name: str) -> bool:
 def of_table(
     title: str,
     guarantee: Guarantee,
-    facts: Mapping[str, Any],
+    facts: Facts,
     *,
     evidence: Mapping[str, Display] | None = None,
     quality: Sequence[Section] = (),
     worth: Sequence[str] = (),
-    card: Mapping[str, str] | None = None,
+    card: Card | None = None,
 ) -> Report:
     """Report on a table that was released, fabricated or synthesized.
 
@@ -425,11 +437,8 @@ def of_table(
     Report
         The report.
     """
-    pictures = [Section(name, display=display) for name, display in (evidence or {}).items()]
-    made = learned_section("What was made from what", facts)
-    promised, gaps = privacy_sections(guarantee)
-    sections = [made, promised, gaps, *quality, *pictures, card_section(card), files_section(facts)]
-    return Report("table", title, [*privacy_verdict(guarantee), *worth], sections)
+    sections = [*privacy_sections(guarantee), *quality, *_pictures(evidence)]
+    return _page("table", title, [*privacy_verdict(guarantee), *worth], facts, sections, card)
 
 
 def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]]:
@@ -451,11 +460,11 @@ def _of_sources(promises: Sequence[Guarantee]) -> tuple[list[str], list[Section]
 
 def of_transfer(
     title: str,
-    facts: Mapping[str, Any],
+    facts: Facts,
     told: Sequence[str],
     guarantee: Guarantee | Sequence[Guarantee],
     experts: Section,
-    card: Mapping[str, str] | None = None,
+    card: Card | None = None,
     accuracy: HeldOutAccuracy | None = None,
 ) -> Report:
     """Report on a classifier that a private source has helped.
@@ -486,11 +495,8 @@ def of_transfer(
     lines, promised = _of_sources(promises)
     measured = [] if accuracy is None else [_held_out(accuracy)]
     first = [] if accuracy is None else [accuracy.in_words()]
-    verdict = [*first, *told[:1], *lines, TARGET]
-    worth = Section("What the source was worth", notes=told)
-    learned = learned_section("What was learned from what", facts)
-    sections = [learned, *measured, worth, experts, *promised, card_section(card), files_section(facts)]
-    return Report("transfer", title, verdict, sections)
+    sections = [*measured, Section("What the source was worth", notes=told), experts, *promised]
+    return _page("transfer", title, [*first, *told[:1], *lines, TARGET], facts, sections, card)
 
 
 @dataclass(frozen=True)
@@ -535,11 +541,7 @@ class HeldOutAccuracy:
 
     def in_words(self) -> str:
         """Say it in one sentence, beside what guessing gets."""
-        return (
-            f"{100 * self.accuracy:.0f} of 100 held-out labelled rows are predicted right "
-            f"({_percent(self.interval)}); always answering the most frequent label would get "
-            f"{100 * self.majority:.0f}."
-        )
+        return _right(self, self.interval, "held-out labelled rows", "label")
 
 
 def _held_out(found: HeldOutAccuracy) -> Section:
@@ -548,20 +550,19 @@ def _held_out(found: HeldOutAccuracy) -> Section:
         "without the source": found.without,
         "this model": found.accuracy,
     }
-    kinds = ["reference", "reference", "federated"]
     facts = {
         "labelled rows": found.rows,
         "accuracy": found.accuracy,
         "95 % interval of the accuracy": outward(found.interval),
     }
     label = "accuracy on held-out labelled rows"
-    return accuracy_section(values, kinds, found.rows, [HIDDEN.format(rows=found.rows)], facts, label)
+    return accuracy_section(values, found.rows, [HIDDEN.format(rows=found.rows)], facts, label)
 
 
 # --- attacks ------------------------------------------------------------------------------------------------
 
 
-def of_membership(audit: MembershipAudit, title: str, facts: Mapping[str, Any]) -> Report:
+def of_membership(audit: MembershipAudit, title: str, facts: Facts) -> Report:
     """Report on an attack that asks who was in the training data of a model.
 
     Parameters
@@ -587,7 +588,7 @@ def of_distances(
     attack: AttackResult,
     distances: tuple[Any, Any],
     title: str,
-    facts: Mapping[str, Any],
+    facts: Facts,
     rows: Sequence[Sequence[Any]],
     notes: Sequence[str],
     what: str,
@@ -620,7 +621,7 @@ def of_distances(
     groups = dict(zip(("rows that were learned from", "other rows"), distances, strict=True))
     level, said = f"{100 * attack.confidence:.3g} % interval", (NOT_PRIVATE, verdict[0])
     sections = [
-        learned_section("What was attacked", facts),
+        facts_section("What was attacked", facts),
         Section("The numbers", headers=["what", "value", level], rows=[list(row) for row in rows]),
         Section("Members found against outsiders accused", display=MembershipDisplay.from_attack(attack)),
         Section(f"Members and others: {what}", display=FoldingDisplay.from_distances(groups, label=what)),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,6 +23,7 @@ from onefold._base.files import output_file
 from onefold._base.optional import require
 from onefold._base.records import CONFIG, _adapter, first_fault
 from onefold.exceptions import InvalidInputError
+from onefold.report.evaluation import confusion_of, of_one_kind
 
 # Readable for colour-blind eyes: the colours differ in lightness too.
 INK, TEAL, AMBER, SLATE, VIOLET, PALE = "#1f2933", "#0b7a75", "#d08c00", "#5b6b7f", "#3d348b", "#a9b4c2"
@@ -67,14 +68,9 @@ class Display(ABC):
     """
 
     __pydantic_config__ = CONFIG
-    registry: ClassVar[dict[str, type[Display]]] = {}
 
     ax_: Any
     figure_: Any
-
-    def __init_subclass__(cls, **more: Any) -> None:
-        super().__init_subclass__(**more)
-        Display.registry[cls.__name__] = cls
 
     @abstractmethod
     def _draw(self, axes: Any) -> None:
@@ -138,7 +134,8 @@ class Display(ABC):
 def display_of(numbers: Any) -> Display:
     """Make the display again whose :attr:`Display.numbers` these are."""
     plain = dict(numbers) if isinstance(numbers, Mapping) else {}
-    kind = Display.registry.get(str(plain.pop("display", None)))
+    kinds: dict[Any, type[Display]] = {each.__name__: each for each in Display.__subclasses__()}
+    kind = kinds.get(str(plain.pop("display", None)))
     if kind is None:
         raise InvalidInputError("this describes no display that onefold knows")
     try:
@@ -338,10 +335,7 @@ class ConfusionDisplay(Display):
         ConfusionDisplay
             The display.
         """
-        true, predicted = _alike(y_true, y_pred)
-        classes, codes = np.unique(np.concatenate([true, predicted]), return_inverse=True)
-        counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
-        np.add.at(counts, (codes[: len(true)], codes[len(true) :]), 1)
+        classes, counts, _ = confusion_of(*_alike(y_true, y_pred))
         return cls(classes.tolist(), counts.tolist())
 
     @classmethod
@@ -516,9 +510,7 @@ def _alike(one: ArrayLike, other: ArrayLike) -> tuple[AnyArray, AnyArray]:
     first, second = np.asarray(one), np.asarray(other)
     if first.shape != second.shape or first.ndim != 1:
         raise InvalidInputError("true and predicted classes must be two lists of the same length")
-    if first.dtype.kind != second.dtype.kind:
-        return first.astype(str), second.astype(str)
-    return first, second
+    return of_one_kind(first, second)
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,13 @@ class Measure:
         return f"{self.name} {self.value:.3f} ({100 * CONFIDENCE:.0f} % interval {low:.3f} to {high:.3f})"
 
 
+def measures_of(*given: tuple[str, Any, tuple[float, float] | None, float]) -> list[Measure]:
+    """Those that have an interval, of measures by name, value, interval and baseline."""
+    return [
+        Measure(name, value, interval, base) for name, value, interval, base in given if interval is not None
+    ]
+
+
 def class_verdict(measures: Sequence[Measure]) -> str:
     """Say what predictions of classes are worth, and what to do next.
 
@@ -217,16 +224,11 @@ class Evaluation:
     def measures(self) -> list[Measure]:
         """The measures beside what is reached without the model; none where there are no intervals."""
         present = sum(map(any, self.confusion))
-        given = (
+        return measures_of(
             ("gain in accuracy", self.accuracy - self.majority, self.gain_interval, 0.0),
             ("balanced accuracy", self.balanced_accuracy, self.balanced_interval, 1.0 / max(present, 1)),
             ("AUC", self.auc, self.auc_interval, 0.5),
         )
-        return [
-            Measure(name, value, interval, baseline)
-            for name, value, interval, baseline in given
-            if value is not None and interval is not None
-        ]
 
     @property
     def verdict(self) -> str:
@@ -306,6 +308,19 @@ def in_words(found: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def of_one_kind(one: AnyArray, other: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Two arrays of classes, as texts where their kinds differ."""
+    return (one, other) if one.dtype.kind == other.dtype.kind else (one.astype(str), other.astype(str))
+
+
+def confusion_of(true: AnyArray, predicted: AnyArray) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """The classes, number of rows by true and predicted class, and places of the true classes."""
+    classes, codes = np.unique(np.concatenate([true, predicted]), return_inverse=True)
+    counts = np.zeros((len(classes), len(classes)), dtype=np.int64)
+    np.add.at(counts, (codes[: len(true)], codes[len(true) :]), 1)
+    return classes, counts, codes[: len(true)]
+
+
 def evaluate(
     predicted: AnyArray,
     labels: AnyArray,
@@ -319,13 +334,9 @@ def evaluate(
     ``scores`` are higher for the second of two classes; ``common`` is the most frequent class of the rows
     that were learned from, by default that of ``labels``.
     """
-    if predicted.dtype.kind != labels.dtype.kind:
-        predicted, labels = predicted.astype(str), labels.astype(str)
-        common = None if common is None else str(common)
-    classes, codes = np.unique(np.concatenate([labels, predicted]), return_inverse=True)
-    true, guessed = codes[: len(labels)], codes[len(labels) :]
-    confusion = np.zeros((len(classes), len(classes)), dtype=np.int64)
-    np.add.at(confusion, (true, guessed), 1)
+    if predicted.dtype.kind != labels.dtype.kind and common is not None:
+        common = str(common)
+    classes, confusion, true = confusion_of(*of_one_kind(labels, predicted))
     result = evaluate_counts(classes, confusion, common=common, bounded=bounded)
     two = len(classes) == 2 and bool(np.all(confusion.sum(axis=1)))
     if scores is None or scores.ndim != 1 or not two or not np.isfinite(scores).all():
@@ -445,13 +456,11 @@ class NumberEvaluation:
     @property
     def measures(self) -> list[Measure]:
         """The measures beside the mean alone; none where there are no intervals."""
-        if self.r2_interval is None or self.gain_interval is None:
-            return []
         gain = self.absolute_error_of_the_median - self.mean_absolute_error
-        return [
-            Measure("R2", self.r2, self.r2_interval, 0.0),
-            Measure("gain in absolute error", gain, self.gain_interval, 0.0),
-        ]
+        return measures_of(
+            ("R2", self.r2, self.r2_interval, 0.0),
+            ("gain in absolute error", gain, self.gain_interval, 0.0),
+        )
 
     @property
     def verdict(self) -> str:

@@ -20,7 +20,7 @@ from onefold.report.builders import (
 )
 from onefold.report.displays import ClassCountsDisplay
 from onefold.report.document import Report, Section
-from onefold.report.evaluation import Measure, class_verdict, number_verdict
+from onefold.report.evaluation import class_verdict, measures_of, number_verdict
 from onefold.report.html import format_table, report_page
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def of_comparison(comparison: Comparison) -> Report:
         measured = [INTERVALS.format(rows=n_test)]
         headers, rows = [*headers, "95 % interval"], [[*row, _interval(row[-1], n_test)] for row in rows]
     sections = [
-        accuracy_section(values, [entry.kind for entry in entries], n_test, measured),
+        accuracy_section(values, n_test, measured, kinds=[entry.kind for entry in entries]),
         Section("Samples of each class at each site", display=counts),
         Section("The numbers", headers=headers, rows=rows),
         *([Section("How to read this", notes=comparison.notes)] if comparison.notes else []),
@@ -282,10 +282,9 @@ def _of_errors(
 def simulated_verdict(result: Any) -> str:
     """What the classes or numbers that a simulated federation predicts are worth."""
     if hasattr(result, "rmse"):
-        interval = result.r2_interval
-        return number_verdict([] if interval is None else [Measure("R2", result.r2, interval, 0.0)])
-    gain, interval = result.federated - result.majority, result.gain_interval
-    return class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
+        return number_verdict(measures_of(("R2", result.r2, result.r2_interval, 0.0)))
+    gain = result.federated - result.majority
+    return class_verdict(measures_of(("gain in accuracy", gain, result.gain_interval, 0.0)))
 
 
 def of_federation(name: str, status: Mapping[str, Any], told: Sequence[str]) -> Report:

@@ -543,7 +543,7 @@ class SitePage:
         elif plain.get("decision") == "approve":
             rows, until = plain.get("rows"), plain.get("until")
             last = end_of_day(str(until)) if until else None
-            approvals.approve(who, mode, purpose=stated, rows=_whole(rows), until=last)
+            approvals.approve(who, mode, purpose=stated, rows=None if rows == "" else rows, until=last)
         else:
             raise InvalidInputError("decide to approve or to deny")
         return self.told()
@@ -552,14 +552,6 @@ class SitePage:
         """Answer nobody until this is taken back."""
         self.site.pause(bool(plain.get("paused")))
         return self.told()
-
-
-def _whole(rows: Any) -> int | None:
-    if rows in (None, ""):
-        return None
-    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 1:
-        raise InvalidInputError("the number of rows must be a whole number of at least 1")
-    return rows
 
 
 def _entry(entry: Any) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class QueryKeyFile(Record, kind="query key file"):
     --------
     >>> from onefold.federated.flower import QueryKeyFile
     >>> key = QueryKeyFile.load("me.querykey")  # doctest: +SKIP
-    >>> key.key_id, key.query_key.classes, key.most_sites  # doctest: +SKIP
+    >>> key.key_id, key.query_key.classes  # doctest: +SKIP
     """
 
     query_key: Annotated[QueryKey, CARRIED]
@@ -187,11 +187,6 @@ class QueryKeyFile(Record, kind="query key file"):
     def parameters(self) -> Parameters:
         """Ring and primes of the key."""
         return fhe_messages.public_key_of(self.query_key).parameters
-
-    @property
-    def most_sites(self) -> int:
-        """Largest number of sites that may answer."""
-        return fhe_messages.public_key_of(self.query_key).n_clients
 
 
 def query_key_of(querier: Querier, classes: Sequence[Any], bits: int, map_: Mapping[str, Any]) -> QueryKey:
