@@ -12,7 +12,6 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onefold
-from onefold.cli.app import main
 from onefold.encoders import RandomFeatures
 from onefold.exceptions import InvalidInputError, MissingDependencyError
 from onefold.fabrication import Fabricator, PrivateClassifier
@@ -432,24 +430,6 @@ def test_noise_on_rows_of_a_schema_is_refused_behind_an_encoder() -> None:
     encoder = RandomFeatures(TABLE_SCHEMA.width)
     source = PrivateSource.fit(hostile_table(), mechanism=moments, schema=TABLE_SCHEMA, encoder=encoder)
     assert source.guarantee_.holds
-
-
-@pytest.mark.parametrize("method", ["noise", "fabricated"])
-def test_the_command_refuses_noise_on_rows_behind_an_encoder(
-    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    schema = Schema([Field("age", low=0, high=100), *TABLE_SCHEMA.fields[-1:]])
-    schema.save(tmp_path / "s.json")
-    (tmp_path / "d.csv").write_text("age,outcome\n" + "50,home\n60,ward\n" * 20)
-    told = (
-        f"transfer source {tmp_path / 'd.csv'} --schema {tmp_path / 's.json'} --method {method} --epsilon 1"
-    )
-    told += f" --noise laplace --unit record --encoder random --n-outputs 1 --out {tmp_path / 'o.onefold'}"
-    assert main(told.split()) != 0
-    error = capsys.readouterr().err
-    assert "--method moments" in error
-    assert len(error.strip().splitlines()) == 1
-    assert not (tmp_path / "o.onefold").exists()
 
 
 @pytest.mark.parametrize(
