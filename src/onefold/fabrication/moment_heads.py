@@ -14,15 +14,13 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from onefold._base.arrays import Array, Floats, Index, Labels
-from onefold._base.parallel import run_parallel
 from onefold.fabrication.exact import MomentFolds, plain_moments, statistic_of
 from onefold.fabrication.maps import RowMap
-from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, fold_ridge
+from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, QuadraticScores, fold_ridge
 from onefold.privacy.moments import PrivateMoments
 
 __all__ = [
     "PlainHead",
-    "QuadraticScores",
     "density_temperature",
     "noisy_head",
     "plain_head",
@@ -30,52 +28,16 @@ __all__ = [
     "ridge_of_folds",
 ]
 
-# Values of embedded queries that are looked at together.
-BLOCK_VALUES = 4_000_000
 MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperature and the rule
 
 
 # --- from a release alone -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class QuadraticScores:
-    """Log densities of one Gaussian for each class, up to a constant, plus what is known of its size.
-
-    Parameters
-    ----------
-    means : ndarray of shape (C, d)
-        Mean of each class.
-    whitening : ndarray of shape (C, d, d)
-        Matrices W with x^T Sigma^-1 x = |x^T W|^2.
-    offsets : ndarray of shape (C,)
-        What is added.
-    """
-
-    means: Floats
-    whitening: Floats
-    offsets: Floats
-
-    def of(self, rows: Floats) -> Floats:
-        """Return the scores of rows (n, d) for each class, (n, C)."""
-        scores = np.empty((len(rows), len(self.means)))
-        step = max(1, BLOCK_VALUES // rows.shape[1])
-
-        def score(start: int) -> None:
-            block = slice(start, start + step)
-            for code, (mean, whitening) in enumerate(zip(self.means, self.whitening, strict=True)):
-                scores[block, code] = np.sum(((rows[block] - mean) @ whitening) ** 2, axis=1)
-
-        run_parallel(score, range(0, len(rows), step))
-        return np.asarray(self.offsets - 0.5 * scores)
-
-
 def quadratic_head(moments: PrivateMoments, covariances: Floats, objective: str) -> QuadraticScores:
     """Return the quadratic discriminant of repaired means and covariances."""
-    values, vectors = np.linalg.eigh(covariances)  # W = U diag(1 / sqrt(w)) of the eigendecomposition
     sizes = np.log(np.maximum(moments.counts_, 1.0)) if objective == "accuracy" else 0.0
-    offsets = sizes - 0.5 * np.log(values).sum(axis=1)
-    return QuadraticScores(moments.means_, vectors / np.sqrt(values)[:, None, :], offsets)
+    return QuadraticScores.of_gaussians(moments.means_, covariances, sizes)
 
 
 def noisy_head(moments: PrivateMoments, objective: str) -> LinearScores:

@@ -18,7 +18,6 @@ from onefold.exceptions import InvalidInputError
 from onefold.fabrication.exact import MomentFolds, folds_of, plain_moments, statistic_of
 from onefold.fabrication.maps import RowMap, candidate_maps
 from onefold.fabrication.moment_heads import (
-    QuadraticScores,
     density_temperature,
     noisy_head,
     plain_head,
@@ -28,7 +27,7 @@ from onefold.fabrication.moment_heads import (
 from onefold.fabrication.on_moments import ClassesOnMoments, declared_radius
 from onefold.models.probability import softmax
 from onefold.models.reasons import ClassReasons, explain
-from onefold.models.ridge import LinearScores, PooledSpectrum
+from onefold.models.ridge import LinearScores, PooledSpectrum, QuadraticScores
 from onefold.privacy.moments import PrivateMoments
 from onefold.tables.columns import column_of
 

@@ -19,6 +19,7 @@ from onefold.privacy.contract import (
     NO_LABELS,
     behind_encoder,
     contract_rows,
+    declared_settings,
     encoding_of,
     refuse_learned,
 )
@@ -89,15 +90,9 @@ class OnMoments(Stored, BaseEstimator):
 
     def _release(self, of_persons: bool) -> dict[str, Any]:
         """Return the parameters of the release; what is not given follows from the schema."""
-        usual, schema = PrivateMoments().get_params(deep=False), self._schema
+        usual = PrivateMoments().get_params(deep=False)
         given = {name: getattr(self, name, value) for name, value in usual.items()}
-        if given["classes"] is None:
-            given["classes"] = schema.classes
-        if given["radius"] is None:
-            given["radius"] = declared_radius(schema, self.encoder)
-        if given["rows_per_person"] is None and of_persons:
-            given["rows_per_person"] = schema.rows_per_person
-        return given if given["radius"] is not None else given | {"radius": 1.0}
+        return given | declared_settings(self._schema, given, self.encoder, of_persons)
 
     @property
     def _conditions(self) -> tuple[str, ...]:

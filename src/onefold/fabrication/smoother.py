@@ -222,24 +222,6 @@ class _Pair:
         return _Pair(rows, disturbed, basis)
 
 
-class _Risk:
-    """Stein's estimate |Y - F|^2 - N p v + 2 v div F, for results F given by their coordinates."""
-
-    def __init__(self, noisy: Array, signs: Array, variance: float) -> None:
-        self.noisy, self.signs, self.variance = noisy, signs, variance
-        self.size = DISTURBANCE * math.sqrt(variance)
-        self.constant = _product(noisy, noisy) - noisy.size * variance
-
-    def seen_in(self, pair: _Pair) -> None:
-        """Expect results in the basis of the pair from now on."""
-        self.noisy_inside, self.signs_inside = pair.coordinates(self.noisy), pair.coordinates(self.signs)
-
-    def __call__(self, result: Array, beside: Array) -> float:
-        divergence = _product(self.signs_inside, beside - result) / self.size
-        misfit = _product(result, result) - 2.0 * _product(self.noisy_inside, result)
-        return self.constant + misfit + 2.0 * self.variance * divergence
-
-
 def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
     """Stop where another step removes less than a fifth of Stein's unbiased estimate of the error.
 
@@ -250,7 +232,18 @@ def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
     post-processing.
     """
     n_features = noisy.shape[1]
-    risk, pair = _start(noisy, variance)
+    rng = np.random.default_rng(20230)  # the disturbance has nothing to do with the data and may be known
+    signs = (rng.integers(0, 2, size=noisy.shape) * 2 - 1).astype(noisy.dtype)
+    size = DISTURBANCE * math.sqrt(variance)
+    pair = _Pair(noisy, noisy + noisy.dtype.type(size) * signs).spanned()
+    noisy_inside, signs_inside = pair.coordinates(noisy), pair.coordinates(signs)
+    constant = _product(noisy, noisy) - noisy.size * variance
+
+    def risk(result: Array, beside: Array) -> float:
+        divergence = _product(signs_inside, beside - result) / size
+        misfit = _product(result, result) - 2.0 * _product(noisy_inside, result)
+        return constant + misfit + 2.0 * variance * divergence
+
     lowest = noisy.size * variance  # of the noisy rows themselves
     near: Smoothing | None = None
     for n_steps in range(MAXIMUM_STEPS + 1):
@@ -261,15 +254,6 @@ def honest(noisy: Array, step: Step, variance: float) -> Fabrication:
             break
         pair, lowest = _Pair(result.smoothed, beside.smoothed, pair.basis), found
     return Fabrication(pair.features(pair.rows), pair.features(result.images), n_steps)
-
-
-def _start(noisy: Array, variance: float) -> tuple[_Risk, _Pair]:
-    rng = np.random.default_rng(20230)  # the disturbance has nothing to do with the data and may be known
-    signs = (rng.integers(0, 2, size=noisy.shape) * 2 - 1).astype(noisy.dtype)
-    risk = _Risk(noisy, signs, variance)
-    pair = _Pair(noisy, noisy + noisy.dtype.type(risk.size) * signs).spanned()
-    risk.seen_in(pair)
-    return risk, pair
 
 
 def _product(a: Array, b: Array) -> float:

@@ -30,7 +30,7 @@ from onefold.fabrication.on_moments import NOTHING_TO_COUNT
 from onefold.federated.contract import message_classes, schema_fields
 from onefold.privacy import Guarantee, PrivateMoments
 from onefold.privacy.calibration import mu_of
-from onefold.privacy.contract import contract_rows, encoding_of, under_contract
+from onefold.privacy.contract import contract_rows, declared_settings, encoding_of, under_contract
 from onefold.privacy.ledger import AnyLedger
 from onefold.privacy.moments import noise_drowns_classes
 from onefold.tables import Schema
@@ -128,7 +128,8 @@ def release_moments(
     agreed: PrivateMoments = clone(moments)
     if not schema.plain:
         X, y, person = contract_rows(schema, X, y, person, leave_out=True)
-        agreed.set_params(**_declared(agreed, schema, encoder, person))
+        given = agreed.get_params(deep=False) | ({"radius": None} if encoder is None else {})
+        agreed.set_params(**declared_settings(schema, given, encoder, person is not None))
     if y is None:
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
     rows = X if encoder is None else clone(encoder).fit_transform(X)
@@ -144,18 +145,6 @@ def release_moments(
     if not schema.plain:
         released.schema_fields_ = schema_fields(schema.field_digests)
     return released.to_bytes()
-
-
-def _declared(moments: PrivateMoments, schema: Schema, encoder: Any, person: Any) -> dict[str, Any]:
-    """Parameters of a release that follow from a schema."""
-    found: dict[str, Any] = {}
-    if moments.classes is None and schema.classes is not None:
-        found["classes"] = schema.classes
-    if encoder is None:
-        found["radius"] = schema.row_norm
-    if moments.rows_per_person is None and person is not None:
-        found["rows_per_person"] = schema.rows_per_person
-    return found
 
 
 def moments_in(packed: bytes, *, plain: bool = False) -> PrivateMoments:

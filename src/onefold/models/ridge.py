@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from onefold._base.arrays import Array, ArrayField, Floats, Index
 from onefold._base.fixed_point import denoised_spectrum, mean_inside
-from onefold._base.parallel import one_blas_thread
+from onefold._base.parallel import one_blas_thread, run_parallel
 from onefold.exceptions import InvalidInputError
 
 __all__ = [
@@ -41,10 +41,12 @@ __all__ = [
     "PairSpectrum",
     "PairSums",
     "PooledSpectrum",
+    "QuadraticScores",
     "fold_ridge",
     "ridge_of",
 ]
 
+BLOCK_VALUES = 4_000_000  # values of rows that are looked at together
 # Ridges that are tried, in units of the mean eigenvalue: of numbers and of classes.
 PAIR_RIDGES = tuple(10.0 ** (exponent / 2.0) for exponent in range(-14, 5))
 RIDGES = tuple(10.0 ** (exponent / 2.0) for exponent in range(-8, 5))
@@ -509,6 +511,55 @@ class LinearScores:
     def of(self, rows: Array) -> Floats:
         """Return the scores of rows (n, d) for each class, (n, C)."""
         return np.asarray(rows @ self.weights + self.offsets)
+
+
+@dataclass(frozen=True)
+class QuadraticScores:
+    """Log densities of one Gaussian for each class, up to a constant, plus what is known of its size.
+
+    Parameters
+    ----------
+    means : ndarray of shape (C, d)
+        Mean of each class.
+    whitening : ndarray of shape (C, d, d)
+        Matrices W with x^T Sigma^-1 x = |x^T W|^2.
+    offsets : ndarray of shape (C,)
+        What is added.
+
+    See Also
+    --------
+    LinearScores : Gaussians with one covariance.
+
+    Examples
+    --------
+    >>> means, covariances = np.array([[0.0], [2.0]]), np.ones((2, 1, 1))
+    >>> QuadraticScores.of_gaussians(means, covariances, 0.0).of(np.array([[0.5]])).tolist()
+    [[-0.125, -1.125]]
+    """
+
+    means: Floats
+    whitening: Floats
+    offsets: Floats
+
+    @classmethod
+    def of_gaussians(cls, means: Floats, covariances: Floats, sizes: Floats | float) -> "QuadraticScores":
+        """Return the scores of Gaussians, plus ``sizes``."""
+        values, vectors = np.linalg.eigh(covariances)  # W = U diag(1 / sqrt(w)) of the eigendecomposition
+        offsets = sizes - 0.5 * np.log(values).sum(axis=1)
+        return cls(means, vectors / np.sqrt(values)[:, None, :], offsets)
+
+    def of(self, rows: Array) -> Floats:
+        """Return the scores of rows (n, d) for each class, (n, C)."""
+        scores = np.empty((len(rows), len(self.means)))
+        step = max(1, BLOCK_VALUES // rows.shape[1])
+
+        def score(start: int) -> None:
+            block = slice(start, start + step)
+            for code, (mean, whitening) in enumerate(zip(self.means, self.whitening, strict=True)):
+                scores[block, code] = np.sum(((rows[block] - mean) @ whitening) ** 2, axis=1)
+
+        run_parallel(score, range(0, len(rows), step))
+        return np.asarray(self.offsets - 0.5 * scores)
 
 
 class PooledSpectrum(_RowSpectrum):

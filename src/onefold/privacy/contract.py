@@ -6,7 +6,7 @@ encoded by the rule that the schema declares for it; an error message would be a
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -35,6 +35,7 @@ __all__ = [
     "behind_encoder",
     "contract_pairs",
     "contract_rows",
+    "declared_settings",
     "domain_of",
     "encoding_of",
     "refuse_learned",
@@ -369,6 +370,47 @@ def refuse_learned(encoder: Any, ledger: AnyLedger, n_features: int, name: str) 
     """
     if learns(encoder):
         charge(ledger, Guarantee("record", NOTHING, NOTHING, n_features).voided(LEARNED_ENCODER), name)
+
+
+def declared_settings(
+    schema: Schema, given: Mapping[str, Any], encoder: Any, of_persons: bool
+) -> dict[str, Any]:
+    """Return the parameters of private moments that are None and follow from a schema.
+
+    Parameters
+    ----------
+    schema : Schema
+        What is declared about the table.
+    given : mapping
+        Parameters of :class:`onefold.privacy.PrivateMoments`.
+    encoder : transformer or None
+        What records go through; encoded records have another length than the rows of the schema.
+    of_persons : bool
+        Whether it is known whose records they are.
+
+    Returns
+    -------
+    dict
+        Classes, radius and rows of a person, as far as they were None; a radius that nothing declares is 1.
+
+    See Also
+    --------
+    contract_rows : The rows of the table.
+
+    Examples
+    --------
+    >>> from onefold.privacy.contract import declared_settings
+    >>> from onefold.tables.schema import AS_THEY_STAND
+    >>> given = {"classes": [0, 1], "radius": None, "rows_per_person": 2}
+    >>> declared_settings(AS_THEY_STAND, given, None, True)
+    {'radius': 1.0}
+    """
+    declared = {
+        "classes": schema.classes,
+        "radius": 1.0 if schema.plain or encoder is not None else schema.row_norm,
+        "rows_per_person": schema.rows_per_person if of_persons else None,
+    }
+    return {name: value for name, value in declared.items() if given[name] is None}
 
 
 class ContractRows(NamedTuple):

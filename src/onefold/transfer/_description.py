@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 
 from onefold._base.arrays import Array, Floats, Labels, sizes_of
-from onefold._base.parallel import one_blas_thread, run_parallel
+from onefold._base.parallel import one_blas_thread
 from onefold.exceptions import InvalidInputError
 from onefold.models import AutoencoderClassifier
+from onefold.models.ridge import QuadraticScores
 from onefold.privacy import PrivateMoments
 
 # Principal directions of a class that a moment description folds onto: as many as the autoencoders keep.
 KEPT_DIRECTIONS = 20
 SPREAD_DIRECTIONS = 128  # of the covariance inside a class that a source of rows keeps
-# Values of queries that are worked on together.
+# Values of rows that are worked on together.
 BLOCK_VALUES = 4_000_000
 
 
@@ -30,15 +31,14 @@ class RowDescription:
     classifier: AutoencoderClassifier
     means: Floats
     counts: Floats
-    mean_variances: Floats
     spread: Floats  # (r, q): its square is the covariance inside a class, but for ``rest``
     rest: float  # variance in every direction besides
 
     def __post_init__(self) -> None:
         """Refuse arrays that do not fit each other, as those of a foreign file."""
-        sizes = sizes_of(self, means="Cq", counts="C", mean_variances="C", spread="rq")
+        sizes = sizes_of(self, means="Cq", counts="C", spread="rq")
         fitting = (sizes["C"], sizes["q"]) == (len(self.classes), self.classifier.n_features_in_)
-        if not fitting or self.counts.min() < 1.0 or min(self.mean_variances.min(), self.rest) < 0.0:
+        if not fitting or self.counts.min() < 1.0 or self.rest < 0.0:
             raise InvalidInputError("the numbers are not those of a description")
 
     @property
@@ -91,11 +91,6 @@ class MomentDescription:
         """Noisy sizes, at least one."""
         return np.maximum(self.moments.counts_, 1.0)
 
-    @property
-    def mean_variances(self) -> Floats:
-        """Of the noise on the sums, divided by the sizes."""
-        return np.asarray((self.moments.sum_noise_ / self.counts) ** 2)
-
     @cached_property
     def covariances(self) -> Floats:
         """Repaired covariance of each class, (C, q, q); of a table one for all, as its classifier has."""
@@ -114,17 +109,7 @@ class MomentDescription:
 
     def scores(self, rows: Array) -> Floats:
         """Return the logarithm of density times size, up to a constant."""
-        means, whitening, offsets = self._gaussians
-        found = np.empty((len(rows), len(means)))
-        step = max(1, BLOCK_VALUES // rows.shape[1])
-
-        def score(start: int) -> None:
-            block = slice(start, start + step)
-            for code in range(len(means)):
-                found[block, code] = np.sum(((rows[block] - means[code]) @ whitening[code]) ** 2, axis=1)
-
-        run_parallel(score, range(0, len(rows), step))
-        return np.asarray(offsets - 0.5 * found)
+        return self._gaussians.of(rows)
 
     @one_blas_thread()
     def image(self, rows: Array, code: int) -> Array:
@@ -134,10 +119,8 @@ class MomentDescription:
 
     @cached_property
     @one_blas_thread()
-    def _gaussians(self) -> tuple[Floats, Floats, Floats]:
-        values, vectors = np.linalg.eigh(self.covariances)
-        offsets = np.log(self.counts) - 0.5 * np.log(values).sum(axis=1)
-        return self.means, vectors / np.sqrt(values)[:, None, :], offsets
+    def _gaussians(self) -> QuadraticScores:
+        return QuadraticScores.of_gaussians(self.means, self.covariances, np.log(self.counts))
 
     @cached_property
     @one_blas_thread()

@@ -30,6 +30,7 @@ from onefold.privacy.contract import (
     EncodedBox,
     behind_encoder,
     contract_rows,
+    declared_settings,
     encoding_of,
     refuse_learned,
     released,
@@ -254,7 +255,10 @@ class PrivateSource(Stored):
                 raise InvalidInputError("PrivateMoments covers labels too: it takes no label_mechanism")
             moments = clone(mechanism)
             if not schema.plain:
-                _follow(schema, moments, encoder, person is not None)
+                given = moments.get_params(deep=False)
+                usual = encoder is None and given["radius"] == 1.0  # encoders make rows of length one
+                given |= {"radius": None} if usual else {}
+                moments.set_params(**declared_settings(schema, given, encoder, person is not None))
             moments.set_params(ledger=all_of(mechanism.ledger, ledger))
             if random_state is not None:
                 moments.set_params(random_state=random_state)
@@ -472,7 +476,7 @@ class PrivateSource(Stored):
         counts = np.bincount(codes, minlength=len(classifier.classes_)).astype(np.float64)
         means = np.stack([rows[codes == code].mean(axis=0, dtype=np.float64) for code in range(len(counts))])
         inside = spread_within(covariance_of(rows - means[codes]), variance)
-        described = RowDescription(classifier, means, counts, variance / counts, *inside)
+        described = RowDescription(classifier, means, counts, *inside)
         # 001 Sec. 4.2 computes V+ on "source samples"; only the noisy ones keep it private.
         subspace = leading_directions(covariance_of(rows), _half(rows.shape[1]))
         return cls(described, subspace, guarantee, encoder, width, schema)
@@ -499,16 +503,6 @@ def _labelled_rows(
     if found is None:
         raise InvalidInputError(NO_LABELS)
     return rows, found, person
-
-
-def _follow(schema: Schema, moments: PrivateMoments, encoder: Any, of_persons: bool) -> None:
-    """Let what was left at its default follow from the schema."""
-    if moments.classes is None:
-        moments.set_params(classes=schema.classes)
-    if moments.radius == 1.0 and encoder is None:  # encoders make rows of length one
-        moments.set_params(radius=schema.row_norm)
-    if moments.rows_per_person is None and of_persons:
-        moments.set_params(rows_per_person=schema.rows_per_person)
 
 
 def _half(n_features: int) -> int:
