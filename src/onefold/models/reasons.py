@@ -189,7 +189,7 @@ class Columns:
 
     names: tuple[str, ...]
     cells: tuple[AnyArray, ...]
-    fields: tuple[Field | None, ...]
+    fields: tuple[Field, ...]
     rebuild: Callable[[Sequence[AnyArray]], Any]
 
     def __len__(self) -> int:
@@ -198,19 +198,14 @@ class Columns:
     @classmethod
     def of(cls, X: Any, schema: Schema, names: Sequence[str] | None) -> Columns:
         """Columns of a matrix, or of a table that a schema declares."""
-        if schema.plain:
-            return cls._of_matrix(X, names)
-        parsed, fields = schema.parse(X, strict=False), schema.features
-        kept = tuple(known.name for known in fields)
-
-        def rebuild(made: Sequence[AnyArray]) -> dict[str, Parsed]:
-            right = np.zeros(len(made[0]), dtype=np.int8)
-            return {name: Parsed(column, right) for name, column in zip(kept, made, strict=True)}
-
-        return cls(kept, tuple(parsed[name] for name in kept), fields, rebuild)
-
-    @classmethod
-    def _of_matrix(cls, X: Any, names: Sequence[str] | None) -> Columns:
+        if not schema.plain:
+            parsed = schema.parse(X, strict=False)
+            return cls(
+                tuple(parsed),
+                tuple(parsed.values()),
+                schema.features,
+                lambda made: dict(zip(parsed, map(Parsed, made), strict=True)),
+            )
         given = getattr(X, "columns", None) if names is None else names
         rows = np.asarray(X)
         if rows.ndim != 2 or not np.issubdtype(rows.dtype, np.number):
@@ -218,24 +213,22 @@ class Columns:
         called = [f"x{k}" for k in range(rows.shape[1])] if given is None else list(map(str, given))
         if len(called) != rows.shape[1]:
             raise InvalidInputError(f"{rows.shape[1]} columns to explain and {len(called)} names")
-        nothing = (None,) * len(called)
-        return cls(tuple(called), tuple(rows.T), nothing, lambda made: np.stack(made, axis=1))
+        numbers = (*AS_THEY_STAND.fields,) * len(called)
+        return cls(tuple(called), tuple(rows.T), numbers, lambda made: np.stack(made, axis=1))
 
     def reason(self, place: int, row: int, weight: float, others: Columns) -> ColumnReason:
         """What a column says, in words."""
         known, name, cell = self.fields[place], self.names[place], self.cells[place][row]
-        if known is not None and known.encoder is not None:
+        if known.encoder is not None:
             return ColumnReason(name, "", "", weight)
-        is_category = known is not None and known.is_category
-        if cell < 0 if is_category else math.isnan(cell):
+        if cell < 0 if known.is_category else math.isnan(cell):
             return ColumnReason(name, "missing", "", weight)
-        value = f"{cell:.4g}"
-        if known is not None and known.type not in ("number", "integer"):
-            value = str(known.show(np.array([cell]))[0])
-        if is_category:
+        is_number = known.type in ("number", "integer")
+        value = f"{cell:.4g}" if is_number else str(known.show(np.array([cell]))[0])
+        if known.is_category:
             return ColumnReason(name, value, "", weight)
-        unit = f" {known.unit}" if known is not None and known.unit else ""
-        return ColumnReason(name, value + unit, _level(float(cell), others.cells[place]), weight)
+        level = _level(float(cell), others.cells[place])
+        return ColumnReason(name, f"{value} {known.unit}".rstrip(), level, weight)
 
 
 def _level(number: float, beside: Floats) -> str:

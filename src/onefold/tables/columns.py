@@ -22,14 +22,16 @@ class Parsed:
     ----------
     values : ndarray of shape (n_rows,)
         Cells as :meth:`Field.read` returns them.
-    problems : ndarray of int of shape (n_rows,)
-        What is wrong with each.
+    problems : ndarray of int of shape (n_rows,) or None, default=None
+        What is wrong with each; None if everything about that is said: cells without a value are encoded as
+        the schema declares.
     field : Field or None, default=None
         The field; None if it does not matter.
     """
 
-    def __init__(self, values: AnyArray, problems: AnyArray, field: Field | None = None) -> None:
-        self.values, self.problems, self.field = values, problems, field
+    def __init__(self, values: AnyArray, problems: Any = None, field: Field | None = None) -> None:
+        self.values, self.field = values, field
+        self.problems: AnyArray = np.zeros(len(values), dtype=np.int8) if problems is None else problems
 
     def __len__(self) -> int:
         return len(self.values)

@@ -68,18 +68,11 @@ class Source(AbstractContextManager["Source"]):
         self.delimiter: str | None = None
         self.matrix: tuple[str, ...] | None = None
         self.named = True
-        self._opened = ExitStack()
-        try:
+        with ExitStack() as self._opened:
             self._open()
-        except BaseException:
-            self.close()
-            raise
+            self._opened = self._opened.pop_all()
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let go of the file."""
         self._opened.close()
 
     def _open(self) -> None:

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from onefold._base.arrays import AnyArray, column_array, rounds_whole
+from onefold._base.arrays import column_array, rounds_whole
 from onefold.exceptions import FileFormatError, InvalidInputError, OnefoldWarning
 from onefold.tables import formats
 from onefold.tables.cells import is_texts, plain_column, stripped, unguarded, without_guards
@@ -310,15 +310,15 @@ def stem_of(path: str) -> str:
     return name
 
 
-def open_table(path: str | Path, *, private: bool = False) -> formats.Source:
+def open_table(path: Any, *, private: bool = False) -> formats.Source:
     """Open a table with the reader that its name asks for.
 
     Parameters
     ----------
-    path : path or str
-        A file ending in .csv, .tsv, .jsonl, .xlsx, .npz, .parquet or .arrow; also .gz behind .csv, .tsv and
-        .jsonl. A folder of Parquet or Arrow files. Or the address of a table in a database,
-        ``sqlite:///FILE#TABLE``.
+    path : path, str or table
+        A table in memory, of any kind. Or a file ending in .csv, .tsv, .jsonl, .xlsx, .npz, .parquet or
+        .arrow; also .gz behind .csv, .tsv and .jsonl. Or a folder of Parquet or Arrow files, or the address
+        of a table in a database, ``sqlite:///FILE#TABLE``.
     private : bool, default=False
         Whether privacy is promised for the rows: then no row of a CSV file decides how others are read, or
         that something is said. Its delimiter follows from its header alone.
@@ -328,6 +328,8 @@ def open_table(path: str | Path, *, private: bool = False) -> formats.Source:
     Source
         To be used in a ``with`` block.
     """
+    if not isinstance(path, (str, Path)):
+        return Held(path, private=private)
     if formats.is_address(path):
         return formats.DatabaseSource(str(path), private=private)
     path = Path(path)
@@ -362,12 +364,9 @@ def gather(source: formats.Source, columns: Sequence[str]) -> Table:
     Table
         The columns, in the order asked for.
     """
-    parts: dict[str, list[AnyArray]] = {name: [] for name in columns}
-    for block in source.blocks(columns):
-        for name, values in block.items():
-            parts[name].append(values)
+    blocks = list(source.blocks(columns))
     # One column after the other, so that no more than one is there twice.
-    found: dict[str, Any] = {name: join_blocks(parts.pop(name)) for name in list(parts)}
+    found = {name: join_blocks([block.pop(name) for block in blocks]) for name in dict.fromkeys(columns)}
     return Table(source.path, found, len(next(iter(found.values()))))
 
 
@@ -389,15 +388,6 @@ class Held(formats.Source):
             name: column if is_texts(column) else column_array(plain_column(column))
             for name, column in found.items()
         }
-
-
-def open_any(source: Any, private: bool) -> formats.Source:
-    """Open a table of any kind: a path, an address, a frame, a dict of columns or an array."""
-    return (
-        open_table(source, private=private)
-        if isinstance(source, (str, Path))
-        else Held(source, private=private)
-    )
 
 
 def join_blocks(parts: list[Any]) -> Any:

@@ -15,12 +15,12 @@ import numpy as np
 from onefold._base.arrays import AnyArray, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.tables.cells import PLAIN_NUMBERS, cells_of, numbers_of, plain_column
-from onefold.tables.columns import Parsed, rows_of
+from onefold.tables.columns import Parsed, place_of, rows_of
 from onefold.tables.declarations import CALENDAR, ENCODED_ROLES
 from onefold.tables.fields import Field
 from onefold.tables.formats import Source
 from onefold.tables.inference import MANY_CLASSES, MISSING_TOKENS, cells_like, is_index, names_persons
-from onefold.tables.reading import Table, gather, join_blocks, open_any, open_table
+from onefold.tables.reading import Table, gather, join_blocks, open_table
 from onefold.tables.schema import AS_THEY_STAND, Schema
 from onefold.tables.tasks import CLASSES, NUMBERS, Task, as_text, distinct_texts
 
@@ -153,7 +153,7 @@ class Rows:
         assert self.y is not None
         if share is None:
             return self, self[:0]
-        held = self.task.split(_place(self.path), self.y, self.persons, share, seed)
+        held = self.task.split(place_of(self), self.y, self.persons, share, seed)
         return self[~held], self[held]
 
     @property
@@ -181,10 +181,6 @@ def _kind(known: Field) -> str:
     if known.encoder is not None:
         return "encoded"
     return "date" if known.type in CALENDAR else "number"
-
-
-def _place(path: Path | str | None) -> str:
-    return "" if path is None else f"{path}: "
 
 
 def rows(
@@ -373,12 +369,12 @@ def _with_labels(found: Rows, name: str, asked: _Asked) -> Rows:
     notes, gone = list(found.notes), len(found) - len(found.y)
     if asked.mode == "lenient":
         if not len(found.y):
-            raise InvalidInputError(f"{_place(found.path)}label column {name!r} is empty")
+            raise InvalidInputError(f"{place_of(found)}label column {name!r} is empty")
         notes += [f"{gone} of {len(found)} rows have no {found.task.noun} in {name!r}"] if gone else []
         return replace(found, notes=tuple(notes))
     shortage = found.task.shortage(found.y, found.known)
     if shortage is not None:
-        raise InvalidInputError(f"{_place(found.path)}label column {name!r} has {shortage}")
+        raise InvalidInputError(f"{place_of(found)}label column {name!r} has {shortage}")
     if gone:
         notes.append(f"{gone} of {len(found)} rows left out: {name!r} {found.task.missing} there")
     found = found.labelled
@@ -393,7 +389,7 @@ def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Ask
     if matrix is not None:
         yield matrix
         return
-    with open_any(source, asked.mode == "private") as opened:
+    with open_table(source, private=asked.mode == "private") as opened:
         opened.require(asked.named)
         if schema is None:
             yield _inferred_rows(_all_columns(opened, asked), asked)
@@ -545,7 +541,7 @@ def _as_matrix(source: Any, asked: _Asked) -> Rows | None:
     """A matrix of numbers that needs no other schema: an array, or as many columns of one unit."""
     if asked.person is not None or asked.encoders or asked.task == NUMBERS.name:
         return None
-    with open_any(source, False) as opened:
+    with open_table(source) as opened:
         opened.require(asked.named)
         is_array = opened.matrix is not None
         if not is_array and len(opened.names) <= WIDE:
@@ -672,7 +668,7 @@ def _of_columns(table: Table, schema: Schema, asked: _Asked, mode: str, first: i
         values, problems = known.read(table.columns[known.name], tokens)
         if mode == "strict":
             known.refuse(problems, first, place)
-        columns[known.name] = Parsed(values, problems.astype(np.int8), known) if private else _settled(values)
+        columns[known.name] = Parsed(values, problems.astype(np.int8), known) if private else Parsed(values)
     return _made(table, columns, schema, labels, asked, first)
 
 
@@ -692,11 +688,6 @@ def _task(schema: Schema) -> Task:
     return NUMBERS if schema.predicts_number else CLASSES
 
 
-def _settled(values: AnyArray) -> Parsed:
-    """Cells about which everything is said: without a value they are encoded as the schema declares."""
-    return Parsed(values, np.zeros(len(values), dtype=np.int8))
-
-
 # --- rows of another table than a model was fitted to -------------------------------------------------------
 
 
@@ -709,7 +700,7 @@ def _like(table: Table, schema: Schema, asked: _Asked) -> Rows:
         known.name: cells_like(known, table[known.name], _tokens_like(schema, known))
         for known in schema.beside(table.path).features
     }
-    columns = {name: _settled(values) for name, (values, _, _) in cells.items()}
+    columns = {name: Parsed(values) for name, (values, _, _) in cells.items()}
     rewritten = [name for name, (_, is_rewritten, _) in cells.items() if is_rewritten]
     strange = [name for name, (_, _, is_strange) in cells.items() if is_strange]
     notes = []
