@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onefold.exceptions import InvalidInputError
-from onefold.tables import Field
+from onefold.tables import Field, Schema
 from onefold.tables.cells import NumberFormat
 from onefold.tables.declarations import field_arguments
 from reference.table_encoding import encode_category, encode_number
@@ -179,7 +179,7 @@ def test_dates_are_read_from_texts_objects_and_arrays_alike() -> None:
 )
 def test_a_cell_outside_the_contract_is_named_and_not_repeated(declared, cells, message) -> None:
     with pytest.raises(InvalidInputError, match=message) as caught:
-        Field("x", **declared).parse(cells)
+        Schema([Field("x", **declared)]).parse({"x": cells})
     assert "secret" not in str(caught.value)
 
 

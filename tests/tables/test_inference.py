@@ -94,7 +94,7 @@ def test_a_text_for_gaps_between_numbers_and_dates_may_be_frequent(cells, kind, 
     assert (field.type, field.missing) == (kind, "indicator")
     assert gap in field.missing_values
     assert "read as missing" in field.review
-    assert np.isnan(field.parse([gap, cells[0]])[0])
+    assert np.isnan(field.read([gap, cells[0]])[0][0])
 
 
 def test_dates_are_read_in_the_format_that_reads_most() -> None:
@@ -233,7 +233,7 @@ def test_no_cell_of_an_identifier_or_free_text_stands_in_the_proposal() -> None:
 def test_cells_that_are_lists_count_by_their_text() -> None:
     few = _field([[1, 2], [3], None])
     assert (few.type, few.levels[:2], few.missing) == ("string", ("[1, 2]", "[3]"), "indicator")
-    assert few.parse([[3], [1, 2]]).tolist() == [1, 0]
+    assert few.read([[3], [1, 2]])[0].tolist() == [1, 0]
     assert _field([[place] for place in range(N)]).role == "identifier"
 
 
@@ -290,7 +290,7 @@ def test_lengths_of_time_are_numbers_of_seconds() -> None:
     lengths[0] = pd.NaT
     field = _field(lengths)
     assert (field.type, field.missing) == ("integer", "indicator")
-    assert field.parse(lengths)[1:3].tolist() == [120.0, 5400.0]
+    assert field.read(lengths)[0][1:3].tolist() == [120.0, 5400.0]
 
 
 def test_a_column_that_holds_no_cells_is_refused_by_its_name() -> None:

@@ -71,11 +71,7 @@ def class_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
         if y is None:
             schema.labels(X)  # says what is missing
         return np.asarray(y)
-    if y is None:
-        found, _ = schema.labels(X)
-    else:
-        found = np.asarray(label.show(label.parse(y, tuple(schema.missing_values))))
-    return _plain(found, label.levels)
+    return _plain(schema.labels(X if y is None else {label.name: y})[0], label.levels)
 
 
 def class_list(schema: Schema) -> Labels:

@@ -275,9 +275,7 @@ def cells_of(column: Any, missing_values: Collection[str] = ()) -> tuple[AnyArra
         return values, missing | hidden
     elif kind not in "biufM":
         raise InvalidInputError("the cells are neither numbers, nor dates, nor text")
-    if kind in "biu":
-        return values, np.zeros(len(values), dtype=np.bool_) | hidden
-    return values, (np.isnat(values) if kind == "M" else np.isnan(values)) | hidden
+    return values, missing_in(values) | hidden
 
 
 FINER = ("ns", "ps", "fs", "as")

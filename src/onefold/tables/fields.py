@@ -106,7 +106,7 @@ class Field:
     --------
     >>> from onefold.tables import Field
     >>> age = Field("age", "integer", low=0, high=100)
-    >>> age.encode(age.parse(["50", "100"])).ravel().tolist()
+    >>> age.encode(age.read(["50", "100"])[0]).ravel().tolist()
     [0.5, 1.0]
     >>> Field("ward", "string", levels=("a", "b")).names_out
     ('ward=a', 'ward=b')
@@ -314,27 +314,6 @@ class Field:
             return self.read(column, missing_values)[1]
         missing = cells.cells_of(column, self.tokens(missing_values))[1]
         return np.where(missing, 0 if self.nullable else MISSING, FINE)
-
-    def parse(self, column: Any, missing_values: tuple[str, ...] = ("",)) -> AnyArray:
-        """Read the cells of a column; a cell without a value that the contract has is an error.
-
-        Numbers outside the declared range are kept: encoding clips them.
-
-        Parameters
-        ----------
-        column : array-like of shape (n_rows,)
-            The cells as they stand.
-        missing_values : tuple of str, default=("",)
-            Texts that stand for a missing cell, where the field declares none of its own.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Numbers with NaN for missing, or numbers of categories with -1 for missing.
-        """
-        parsed, problems = self.read(column, missing_values)
-        self.refuse(problems)
-        return parsed
 
     def refuse(self, problems: Integers, first_row: int = 1, where: str = "") -> None:
         """Raise the error of the first cell that has no value in the contract.

@@ -174,10 +174,8 @@ class _Column:
 
     def _amount(self) -> str | None:
         """Why a label is an amount and not the name of a class; None if it is not."""
-        read = self._best_format() if self.cells else None
-        if read is None:
-            return None
-        numbers = np.unique(read[1][np.isfinite(read[1])])
+        read = self._best_format()
+        numbers = np.empty(0) if read is None else np.unique(read[1])
         if not numbers.size or np.abs(numbers).max() > WHOLE_NUMBERS:  # so large are only codes
             return None
         if np.any(numbers != np.rint(numbers)):
@@ -211,18 +209,17 @@ class _Column:
     def as_output(self, closed: bool, reason: str | None = None) -> Field:
         """Propose the range of numbers that are to be predicted; a reason says why they are no classes."""
         self._require_cells()
-        read = None if self._kind() is bool else self._best_format()
-        numbers = np.empty(0) if read is None else read[1][np.isfinite(read[1])]
-        if read is None or not numbers.size:
+        read = self._best_format()
+        if read is None or not read[1].size:
             raise self._unfit("does not hold numbers to predict")
-        low, high, whole = self._extent(numbers)
+        low, high, whole = self._extent(read[1])
         if not low < high:
             raise self._unfit("holds one number only")
         if not math.isfinite(high - low):
             raise InvalidInputError(f"the label column {self.name!r}: {TOO_FAR_APART}")
         told = RANGE if reason is None else f"guessed: {reason}, so it is a number; {RANGE}"
         own = _outward(low, high, whole, closed) | {"role": "label", "written": read[0], "missing": "refuse"}
-        return self._made("integer" if whole else "number", told, "", junk=read[2], **own)
+        return self._made("integer" if whole else "number", told, "", junk=read[3], **own)
 
     def _require_cells(self) -> None:
         if not self.cells:
@@ -258,10 +255,7 @@ class _Column:
         read = self._best_format()
         if read is None:
             return None
-        written, numbers, junk = read
-        counts = np.array(list(self.cells.values()))
-        known = np.isfinite(numbers)
-        values, weights = numbers[known], counts[known]
+        written, values, weights, junk = read
         if len(np.unique(values)) < 2:  # "0.0" and "-0.0", or "1" and "1.0"
             return None if junk else self._left_out("ignored", "string", "all cells are equal")
         low, high, whole = self._extent(values)
@@ -283,10 +277,7 @@ class _Column:
     def _date(self) -> Field | None:
         if self._kind() is np.datetime64:
             moments = np.array(list(self.cells))
-            days = moments.astype("datetime64[D]")
-            kind = "date" if np.all(days == moments) else "datetime"
-            numbers = (days if kind == "date" else moments.astype("datetime64[s]")).astype(np.int64)
-            return self._dated(kind, "default", numbers.astype(np.float64))
+            return self._dated(moments, bool(np.any(moments.astype("datetime64[D]") != moments)), "default")
         if self._kind() is not str:
             return None
         texts = list(self.cells)
@@ -307,15 +298,14 @@ class _Column:
         known = ~np.isnan(seconds)
         junk = tuple(compress(texts, ~known))
         has_time = ":%M" in written or any("T" in text for text in compress(texts, known))
-        of_days = not has_time and not np.any(seconds[known] % 86_400)
-        unit = 86_400 if of_days else 1
-        return self._dated("date" if of_days else "datetime", written, seconds[known] / unit, junk)
+        seconds = seconds[known]
+        has_time = has_time or bool(np.any(seconds % 86_400))
+        return self._dated(seconds.astype("datetime64[s]"), has_time, written, junk)
 
-    def _dated(self, kind: str, written: str, numbers: Floats, junk: tuple[str, ...] = ()) -> Field:
+    def _dated(self, moments: AnyArray, has_time: bool, written: str, junk: tuple[str, ...] = ()) -> Field:
         # Whole years, so that the range says little about the rows.
-        unit = "D" if kind == "date" else "s"
-        moments = np.array([numbers.min(), numbers.max()]).astype(np.int64).astype(f"datetime64[{unit}]")
-        years = moments.astype("datetime64[Y]") + np.array([0, 1])
+        kind, unit = ("datetime", "s") if has_time else ("date", "D")
+        years = np.array([moments.min(), moments.max()]).astype("datetime64[Y]") + np.array([0, 1])
         low, high = (float(edge) for edge in years.astype(f"datetime64[{unit}]").astype(np.int64))
         high = _writable(high - 1.0, unit, written)  # the last day, or second, of a year
         told = "range of years around the sample"
@@ -384,9 +374,9 @@ class _Column:
         cells = (written.number(cell) if isinstance(cell, str) else float(cell) for cell in self.cells)
         return np.fromiter(cells, np.float64, len(self.cells))
 
-    def _best_format(self) -> tuple[NumberFormat, Floats, tuple[str, ...]] | None:
-        """The format in which nearly all cells are numbers, the numbers, and the texts that are none."""
-        if self._kind() in (bool, np.datetime64) or self._has_codes():
+    def _best_format(self) -> tuple[NumberFormat, Floats, AnyArray, tuple[str, ...]] | None:
+        """The format in which nearly all cells are numbers, these, how often each is there, and the rest."""
+        if not self.cells or self._kind() in (bool, np.datetime64) or self._has_codes():
             return None
         counts = np.array(list(self.cells.values()))
         cells = list(self.cells)
@@ -411,7 +401,8 @@ class _Column:
             return None
         if not written.bare and any(any(character.isdigit() for character in text) for text in junk):
             return None  # "10+ years" and "< 1 year" say something
-        return written, numbers, junk
+        finite = np.isfinite(numbers)
+        return written, numbers[finite], counts[finite], junk
 
     def _has_one_unit(self) -> bool:
         return len({without_unit(cell)[1] for cell in self.cells if isinstance(cell, str)} - {""}) == 1
