@@ -28,7 +28,7 @@ from onefold.fabrication.smoother import (
 )
 from onefold.models import AutoencoderClassifier, branch_count, consecutive, split
 from onefold.privacy import Guarantee, Mechanism, RandomisedLabels, charge
-from onefold.privacy.contract import NO_LABELS, EncodedBox, contract_rows, released, under_contract
+from onefold.privacy.contract import NO_LABELS, check_domain, contract_rows, released, under_contract
 from onefold.privacy.ledger import LEDGER, AnyLedger
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.tables import Schema
@@ -346,18 +346,13 @@ class Fabricator(BaseEstimator):
         if schema.plain:
             rows, labels = self._checked(schema.transform(X), y)
         else:
-            self._check_domain(schema)
+            check_domain(self.mechanism.domain, schema)
             whom = False if limit is None and person is None else person
             rows, labels, person = contract_rows(schema, X, y, whom)
         kept = kept_rows(person, limit, len(rows), random_state)
         if kept is None:
             return rows, labels
         return rows[kept], None if labels is None else labels[kept]
-
-    def _check_domain(self, schema: Schema) -> None:
-        domain = self.mechanism.domain
-        if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
-            raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
 
     def _like(self, X: Any, values: Array) -> Any:
         """Put values into a table of the schema, or a frame with the names of ``X``, if it is one.

@@ -33,6 +33,7 @@ __all__ = [
     "ContractRows",
     "EncodedBox",
     "behind_encoder",
+    "check_domain",
     "contract_pairs",
     "contract_rows",
     "declared_settings",
@@ -277,6 +278,20 @@ def domain_of(schema: Schema) -> EncodedBox:
     (1.0, 0.0)
     """
     return EncodedBox(released(schema).features)
+
+
+def check_domain(domain: Domain | None, schema: Schema) -> None:
+    """Refuse noise that was not made for the rows of a schema.
+
+    Parameters
+    ----------
+    domain : Domain or None
+        What the noise was made for.
+    schema : Schema
+        What is declared about the table.
+    """
+    if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
+        raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
 
 
 def under_contract(guarantee: Guarantee, schema: Schema) -> Guarantee:

@@ -1,6 +1,6 @@
 """From a target to a source: the way of its rows, an alignment, and views of what the source knows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -171,15 +171,14 @@ class MeansView:
         return np.asarray(-0.5 * (squares + np.sum(centres**2, axis=1)))
 
 
-def turned_view(
-    description: Description, coordinates: Floats, codes: Index, projection: Projection
-) -> MeansView:
+def turned_view(description: Description, rows: Array, codes: Index) -> MeansView:
     """Turn the source's class means onto those of the labelled rows, for rows of any width.
 
     The shape that the source's means form is rigid, so that few labels can place it. ``codes`` of -1 have no
     label; only labelled rows decide.
     """
-    labelled = codes >= 0
+    projection, labelled = project(rows), codes >= 0
+    coordinates = projection(rows)
     centres = procrustes(description, coordinates[labelled], codes[labelled])
     spread = coordinates.var(axis=0)
     variances = np.maximum(spread, SMALLEST * spread.mean()) + np.finfo(float).tiny
@@ -201,36 +200,22 @@ class Prior:
     shift: Floats  # (k,), mean of the target's rows minus mean of the source's: known without labels
 
 
-@dataclass(frozen=True)
-class Shrinking:
-    """Sources that see rows in the same way, and what they say in the target's principal directions."""
+def shrinking(
+    members: Sequence[int], ways: tuple[Way, ...], placed: tuple[Array, ...], n_classes: int
+) -> Callable[..., GaussianModel]:
+    """Ask the sources at these positions, which see rows in the same way, what labels are then added to."""
+    rows = placed[members[0]]
+    projection = project(rows)
+    coordinates = projection(rows)
+    priors = [_prior(ways[place].description, projection, coordinates) for place in members]
 
-    projection: Projection
-    coordinates: Floats  # of the target's rows
-    priors: list[Prior]
-    n_classes: int
+    def fit(codes: Index, sample: Index, *, refine: bool) -> GaussianModel:
+        """Fit Gaussians to the labelled rows of a sample, or with ``refine`` to all of them."""
+        seen, known = coordinates[sample], codes[sample]
+        mixture = fit_shrunk(seen, known, combined(priors, seen, known), refine=refine)
+        return GaussianModel(projection, mixture, np.arange(n_classes))
 
-    @classmethod
-    def of(
-        cls, members: Sequence[int], ways: tuple[Way, ...], placed: tuple[Array, ...], n_classes: int
-    ) -> "Shrinking":
-        """Ask the sources at these positions."""
-        rows = placed[members[0]]
-        projection = project(rows)
-        coordinates = projection(rows)
-        priors = [_prior(ways[place].description, projection, coordinates) for place in members]
-        return cls(projection, coordinates, priors, n_classes)
-
-    def labelled(self, codes: Index, sample: Index, refine: bool = False) -> GaussianModel:
-        """Fit Gaussians to the labelled rows of a sample."""
-        coordinates, known = self.coordinates[sample], codes[sample]
-        prior = combined(self.priors, coordinates, known)
-        mixture = fit_shrunk(coordinates, known, prior, refine=refine)
-        return GaussianModel(self.projection, mixture, np.arange(self.n_classes))
-
-    def refined(self, codes: Index, sample: Index) -> GaussianModel:
-        """Fit Gaussians to all rows of a sample."""
-        return self.labelled(codes, sample, refine=True)
+    return fit
 
 
 def _prior(described: Description, projection: Projection, coordinates: Floats) -> Prior:
@@ -280,10 +265,7 @@ def combined(priors: Sequence[Prior], coordinates: Floats, codes: Index) -> Prio
     """
     if len(priors) == 1:
         return priors[0]
-    known = codes >= 0
-    certain = np.eye(len(priors[0].means))[codes[known]]
-    counts = certain.sum(axis=0)
-    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+    _, counts, labelled = _labelled_means(coordinates, codes, len(priors[0].means))
     # One covariance for all, or the distances would be in different units.
     whitening = _whitening(np.mean([prior.within for prior in priors], axis=0))
     found = [measure(prior, labelled, counts, whitening) for prior in priors]
@@ -300,6 +282,14 @@ def combined(priors: Sequence[Prior], coordinates: Floats, codes: Index) -> Prio
     )
 
 
+def _labelled_means(coordinates: Floats, codes: Index, n_classes: int) -> tuple[Floats, Floats, Floats]:
+    """Return indicators of the labelled rows, their number in each class, and the means of the classes."""
+    known = codes >= 0
+    certain = np.eye(n_classes)[codes[known]]
+    counts = certain.sum(axis=0)
+    return certain, counts, certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+
+
 def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool) -> Mixture:
     """Fit a Gaussian per class with one covariance; ``codes`` are -1 where a row has no label.
 
@@ -309,9 +299,7 @@ def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool)
     rounds, strength = (REFINED_ROUNDS, REFINED_PRIOR) if refine else (LABELLED_ROUNDS, LABELLED_PRIOR)
     n_classes, size = prior.means.shape
     known = codes >= 0
-    certain = np.eye(n_classes)[codes[known]]
-    counts = certain.sum(axis=0)
-    labelled = certain.T @ coordinates[known] / np.maximum(counts, 1.0)[:, None]
+    certain, counts, labelled = _labelled_means(coordinates, codes, n_classes)
     beliefs = np.zeros((len(codes), n_classes))
     beliefs[known] = certain
     covariance, rows_of_source = prior.within, strength * size

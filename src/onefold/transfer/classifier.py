@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from onefold._base.arrays import Array, Floats, Index, Labels, Mask
+from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold._base.foreign import MOST_WITHOUT_BYTES, NOT_READABLE, claimed
 from onefold._base.parallel import one_blas_thread
 from onefold._base.stored import NamedClass, Stored
@@ -153,20 +153,16 @@ def label_step_by_step(
 ) -> tuple[AutoencoderClassifier, Index]:
     """Fit the target classifier and label every row, by (82) and (83) for each n of ``components``."""
     free, labelled = codes < 0, codes.copy()
+    steps = [adapted(prototype, n_components=int(n)) for n in components]
+    if not free.any():  # nothing to label: only the last classifier matters
+        return AutoencoderClassifier(steps[-1]).fit(rows, codes), labelled
     smallest = int(np.unique(codes[~free], return_counts=True)[1].min())
-    first = adapted(
-        prototype, n_components=min(LARGEST_INITIAL, max(1, smallest - 1)), n_layers=1, inducing_ratio=1.0
-    )
-    classifier = AutoencoderClassifier(first).fit(rows[~free], codes[~free])
-    if not free.any():
-        components = components[-1:]  # nothing to label: only the last classifier matters
-    for n in components:
-        if free.any():
-            labelled[free] = classifier.predict(rows[free])  # (83), and before it the initial labels
-        classifier = AutoencoderClassifier(adapted(prototype, n_components=int(n))).fit(
-            rows, labelled
-        )  # (82)
-    if free.any():
+    first = min(LARGEST_INITIAL, max(1, smallest - 1))
+    classifier = AutoencoderClassifier(adapted(prototype, n_components=first, n_layers=1, inducing_ratio=1.0))
+    classifier.fit(rows[~free], codes[~free])
+    labelled[free] = classifier.predict(rows[free])
+    for step in steps:
+        classifier = AutoencoderClassifier(step).fit(rows, labelled)  # (82)
         labelled[free] = classifier.predict(rows[free])  # (83)
     return classifier, labelled
 
@@ -525,9 +521,7 @@ class TransferClassifier(Stored, ClassifierMixin, BaseEstimator):
             Minus the distances; for two classes the advantage of the second.
         """
         distances = self.distances(X)
-        if len(self.classes_) == 2:
-            return np.asarray(distances[:, 0] - distances[:, 1])
-        return -distances
+        return distances[:, 0] - distances[:, 1] if len(self.classes_) == 2 else -distances
 
     def matching_score(self, X: ArrayLike) -> Array:
         """Compute the class-matching score of each row from the distances (000 eq. 63).
@@ -667,18 +661,12 @@ def few_labels(schema: Schema, X: Any, y: Any = None) -> Labels:
     """Return the labels of a target's table, -1 where a row has none; an undeclared one is refused."""
     if y is not None:
         return np.asarray(y)
-    label = with_unlabelled(schema).label
+    few = with_unlabelled(schema)
+    label = few.label
     assert label is not None
-    codes = with_unlabelled(schema).parse(X, roles=("label",))[label.name]
+    codes = few.parse(X, roles=("label",))[label.name]
     shown = np.array([*label.levels, -1], dtype=str if label.type == "string" else None)
     return np.asarray(shown[codes])
-
-
-def unlabelled(labels: Labels) -> Mask:
-    """Find rows without a label: -1, or its text among labels that are text."""
-    if labels.dtype.kind in "OUS":
-        return np.asarray(labels.astype(str) == "-1")
-    return np.asarray(labels == -1)
 
 
 def check_target_labels(labels: Labels, known: Labels | None, allow_missing: bool) -> tuple[Labels, Index]:
@@ -689,12 +677,13 @@ def check_target_labels(labels: Labels, known: Labels | None, allow_missing: boo
     if labels.dtype.kind == "O" and any(label is None for label in labels):
         raise InvalidInputError("y holds None: a row without a label has -1")
     _check_classes(labels)
-    free = unlabelled(labels)
+    is_text = labels.dtype.kind in "OUS"
+    free = labels.astype(str) == "-1" if is_text else labels == -1
     if free.all():
         raise InvalidInputError("no row has a label: all are -1")
-    own = np.unique(labels[~free].astype(str) if labels.dtype.kind in "OUS" else labels[~free])
+    own = np.unique(labels[~free].astype(str) if is_text else labels[~free])
     classes = own if known is None else np.asarray(known)
-    if not _same_kind(own, classes):
+    if is_text != (classes.dtype.kind in "OUS"):
         raise InvalidInputError("the labels are numbers and the source's are text, or the other way round")
     if not np.isin(own, classes).all():  # before the cast, which shortens text and wraps numbers
         raise InvalidInputError("y holds a class that the source does not know")
@@ -718,10 +707,6 @@ def _check_classes(labels: Labels) -> None:
             check_classification_targets(labels.astype(str) if labels.dtype.kind == "O" else labels)
     except ValueError as error:
         raise InvalidInputError(str(error).splitlines()[0]) from None
-
-
-def _same_kind(one: Labels, other: Labels) -> bool:
-    return (one.dtype.kind in "OUS") == (other.dtype.kind in "OUS")
 
 
 def listed(names: Sequence[str], shown: int = 5) -> str:

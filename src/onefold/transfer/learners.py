@@ -3,7 +3,7 @@
 Least squares gives first beliefs about every row; Gaussians or autoencoders refine them on unlabelled rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -272,9 +272,11 @@ class Learner:
         return AutoencoderModel(classifier, present[classifier.classes_])
 
 
-def spread_out(scores: Floats, present: Index, n_classes: int) -> Floats:
-    """Spread scores of some classes over all; a class that is not there is as unlikely as the worst."""
-    found = np.repeat(scores.min(axis=1, keepdims=True), n_classes, axis=1)
+def spread_out(
+    scores: Floats, present: Index, n_classes: int, others: Callable[..., Floats] = np.min
+) -> Floats:
+    """Spread scores of some classes over all; one that is not there is as unlikely as the worst of them."""
+    found = np.repeat(others(scores, axis=1, keepdims=True), n_classes, axis=1)
     found[:, present] = scores
     return found
 

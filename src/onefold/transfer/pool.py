@@ -17,6 +17,7 @@ labels do.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -25,7 +26,7 @@ from scipy.optimize import minimize
 from onefold._base.arrays import Array, Floats, Index, Labels, Mask
 from onefold.exceptions import InvalidInputError
 from onefold.models import Autoencoder
-from onefold.transfer.alignment import MeansView, Shrinking, Way, turned_view
+from onefold.transfer.alignment import MeansView, Way, shrinking, turned_view
 from onefold.transfer.learners import (
     AutoencoderModel,
     GaussianModel,
@@ -35,6 +36,7 @@ from onefold.transfer.learners import (
     fit_least_squares,
     log_probabilities,
     project,
+    spread_out,
     units_of,
 )
 
@@ -129,9 +131,8 @@ class Default:
     def decide(self, rows: Array, ways: tuple[Way, ...]) -> Decision:
         """Pool the experts; the one whose weighted lead is largest counts as the decider."""
         used = [expert for expert in self.experts if expert.weight > 0.0 or expert.alone > 0.0]
-        seen: dict[int | None, Array] = {None: rows}
-        for place in {self.rows_of(expert) for expert in used} - {None}:
-            seen[place] = ways[place or 0](rows)
+        places = {self.rows_of(expert) for expert in used}
+        seen = {place: rows if place is None else ways[place](rows) for place in places}
         said = [
             bounded(
                 _scores(expert.model, ways[expert.way or 0], seen[self.rows_of(expert)], self.n_classes),
@@ -301,8 +302,9 @@ def _candidates(
     for members in groups:
         numbers = ", ".join(str(place + 1) for place in members)
         prefix = f"source{'s' * (len(members) > 1)} {numbers}: " if len(groups) > 1 else ""
-        share, shrink = len(members) / len(ways), Shrinking.of(members, ways, placed, n_classes)
-        for kind, make in (("shrunk", shrink.labelled), ("refined", shrink.refined)):
+        share, shrink = len(members) / len(ways), shrinking(members, ways, placed, n_classes)
+        for kind in ("shrunk", "refined"):
+            make = partial(shrink, refine=kind == "refined")
             found.append(Candidate(prefix + kind, kind, members[0], share * PRIOR[kind], make))
         begun.append(
             Candidate(prefix + "mapping", "mapping", None, share * PRIOR["mapping"], None, prefix + "shrunk")
@@ -313,8 +315,7 @@ def _candidates(
         def ask(codes: Index, sample: Index, place: int = place) -> Model | None:
             if not ways[place].turns:
                 return None
-            projection = project(placed[place])
-            return turned_view(ways[place].description, projection(placed[place]), codes, projection)
+            return turned_view(ways[place].description, placed[place], codes)
 
         name = "source" if len(given) == 1 else f"source {place + 1}"
         found.append(Candidate(name, "source", place, PRIOR["source"] / len(ways), ask))
@@ -323,22 +324,13 @@ def _candidates(
 
 def _alike(placed: tuple[Array, ...]) -> list[list[int]]:
     """Group the positions of equal rows: their sources can be averaged."""
-    found: list[list[int]] = []
-    for place, rows in enumerate(placed):
-        for group in found:
-            if np.array_equal(placed[group[0]], rows):
-                group.append(place)
-                break
-        else:
-            found.append([place])
-    return found
+    alike = [[np.array_equal(one, other) for other in placed] for one in placed]
+    return [np.flatnonzero(row).tolist() for place, row in enumerate(alike) if row.index(True) == place]
 
 
 def neutral(scores: Floats, present: Index) -> Floats:
     """Make a class without labels as likely as the best of the others, so that the source decides."""
-    found = np.repeat(scores[:, present].max(axis=1, keepdims=True), scores.shape[1], axis=1)
-    found[:, present] = scores[:, present]
-    return found
+    return spread_out(scores[:, present], present, scores.shape[1], np.max)
 
 
 def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Index]]:
@@ -356,12 +348,10 @@ def _folds(codes: Index, rng: np.random.Generator) -> Iterator[tuple[Index, Inde
             yield hidden, shown
 
 
-def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index | None = None) -> Index:
+def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index | slice = slice(0)) -> Index:
     """Choose all labelled rows, the hidden ones, and so many others."""
     keep = codes >= 0
-    if hidden is not None:
-        keep = keep.copy()
-        keep[hidden] = True
+    keep[hidden] = True
     others = np.flatnonzero(~keep)
     if len(others) > at_most:
         others = rng.choice(others, at_most, replace=False)

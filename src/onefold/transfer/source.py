@@ -27,13 +27,12 @@ from onefold.privacy import Guarantee, Mechanism, PrivateMoments, RandomisedLabe
 from onefold.privacy.contract import (
     LEARNED_ENCODER,
     NO_LABELS,
-    EncodedBox,
     behind_encoder,
+    check_domain,
     contract_rows,
     declared_settings,
     encoding_of,
     refuse_learned,
-    released,
     under_contract,
 )
 from onefold.privacy.domains import Ball
@@ -241,10 +240,12 @@ class PrivateSource(Stored):
         PrivateSource
             The artefact.
         """
+        noise = _noise_on_rows(mechanism)
         rows, labels, person = _labelled_rows(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
         if not isinstance(mechanism, PrivateMoments):
-            kept = kept_rows(person, _rows_per_person(mechanism), len(rows), random_state)
+            most = None if noise is None else noise.rows_per_person
+            kept = kept_rows(person, most, len(rows), random_state)
             if kept is not None:
                 rows, labels = rows[kept], labels[kept]
         fitted = None if encoder is None else clone(encoder).fit(rows)
@@ -267,7 +268,7 @@ class PrivateSource(Stored):
             moments.encoding_ = "" if learned else encoding_of(schema, description(encoder))
             found = cls._of_moments(moments, fitted, width, schema)
         else:
-            _check_span(mechanism, encoder, encoded.shape[1])
+            _check_span(noise, encoder, encoded.shape[1])
             promise = _promise(mechanism, label_mechanism, encoded).seeded(random_state)
             if fitted is not None:
                 # One raw entry may change all encoded ones: per entry no more is promised than per record.
@@ -278,7 +279,8 @@ class PrivateSource(Stored):
             if learned:
                 promise = promise.voided(LEARNED_ENCODER)
             promise = charge(all_of(getattr(mechanism, "ledger", None), ledger), promise, NAME)
-            private, kept, variance = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
+            private, kept = _private_rows(mechanism, encoded, labels, label_mechanism, random_state)
+            variance = 0.0 if noise is None else float(noise.for_features(encoded.shape[1]).variance)
             found = cls._of_rows(private, kept, promise, variance, estimator, fitted, width, schema)
         return found._behind_encoder(encoder)
 
@@ -489,16 +491,13 @@ def _labelled_rows(
     if schema.plain:
         rows, labels = check_rows(_Rows(), schema.transform(X), y, declared_type=True)
         return rows, labels, None if person is False else person
-    of_moments = isinstance(mechanism, PrivateMoments)
-    if not of_moments and person is None and _rows_per_person(mechanism) is None:
+    of_moments, noise = isinstance(mechanism, PrivateMoments), _noise_on_rows(mechanism)
+    if not of_moments and person is None and (noise is None or noise.rows_per_person is None):
         person = False
-    noise = _noise_on_rows(mechanism)
     if noise is not None:
         if encoder is not None:
             raise InvalidInputError(BEHIND_ENCODER)
-        domain = noise.domain
-        if not (isinstance(domain, EncodedBox) and domain.features == released(schema).features):
-            raise InvalidInputError("with this schema the mechanism needs sensitivity=domain_of(schema)")
+        check_domain(noise.domain, schema)
     rows, found, person = contract_rows(schema, X, y, person, leave_out=of_moments)
     if found is None:
         raise InvalidInputError(NO_LABELS)
@@ -510,15 +509,8 @@ def _half(n_features: int) -> int:
     return math.ceil(n_features / 2)
 
 
-def _rows_per_person(mechanism: Any) -> int | None:
-    """Return how many rows of a person the noise, or that of a Fabricator, was made for."""
-    found: int | None = getattr(getattr(mechanism, "mechanism", mechanism), "rows_per_person", None)
-    return found
-
-
-def _check_span(mechanism: Any, encoder: Any, width: int) -> None:
+def _check_span(noise: Mechanism | None, encoder: Any, width: int) -> None:
     """Refuse noise for smaller changes than encoded values can make: it would not keep its promise."""
-    noise = _noise_on_rows(mechanism)
     if noise is None or not isinstance(encoder, Encoder) or noise.domain is not None:
         return
     least, what = encoder.entry_span, "values"
@@ -560,17 +552,15 @@ def _promise(mechanism: Any, label_mechanism: Any, rows: Array) -> Guarantee:
 
 def _private_rows(
     mechanism: Any, rows: Array, labels: Labels, label_mechanism: Any, random_state: Any
-) -> tuple[Array, Labels, float]:
-    """Make rows and labels private; return them, and the variance of their noise."""
+) -> tuple[Array, Labels]:
+    """Make rows and labels private."""
     rng = None if random_state is None else np.random.default_rng(random_state)
     if mechanism is None:
-        return rows, labels, 0.0
+        return rows, labels
     if isinstance(mechanism, Mechanism):
         kept = labels if label_mechanism is None else np.asarray(label_mechanism.randomise(labels, rng))
-        variance = float(mechanism.for_features(rows.shape[1]).variance)
-        return np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype), kept, variance
+        return np.asarray(mechanism.randomise(rows, rng), dtype=rows.dtype), kept
     maker = clone(mechanism).set_params(ledger=None)  # the source is entered as a whole
     check_parameters(maker)
     made = maker.fabricate_checked(rows, labels, rng)[1]
-    variance = float(maker.mechanism.for_features(rows.shape[1]).variance)
-    return made, np.asarray(maker.labels_), variance
+    return made, np.asarray(maker.labels_)
