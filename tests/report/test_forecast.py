@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onefold.privacy import AnalyticGaussian, Box, FisherGaussian, Laplace
-from onefold.report.forecast import FREE, curve_section, noise_forecast, table_forecast
+from onefold.report.curves import FREE, curve_section, noise_forecast, table_forecast
 from onefold.tables import Field, Schema
 
 SCHEMA = Schema(

@@ -34,9 +34,9 @@ from onefold.report import (
     write_report,
 )
 from onefold.report.builders import HeldOutAccuracy, of_distances, of_model, of_table, of_transfer
+from onefold.report.curves import curve_section, noise_forecast, worth
 from onefold.report.evaluation import evaluate, evaluate_numbers
 from onefold.report.federations import of_comparison, of_federation, of_simulation
-from onefold.report.forecast import curve_section, noise_forecast, worth
 
 SUMS = {"SHA-256 of the model": "0a" * 32, "digest of the schema": "b1" * 32}
 CARD = {"intended use": "Ordering calls.", "limits": "Nothing is known about children."}

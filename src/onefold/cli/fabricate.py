@@ -98,7 +98,7 @@ def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Sc
 
 def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, Any]:
     """What other epsilons would do to columns of numbers; nothing where no range of them is declared."""
-    from onefold.report.forecast import noise_forecast
+    from onefold.report.curves import noise_forecast
 
     n_features = maker.guarantee_.n_features
     if not schema.plain:

@@ -206,7 +206,7 @@ def _strength(args: argparse.Namespace, schema: Schema, options: dict[str, Any])
 def _forecast(made: TableRelease, options: dict[str, Any]) -> PrivacyUtilityDisplay | None:
     """What other epsilons would do to columns of numbers."""
     from onefold.privacy import FisherGaussian
-    from onefold.report.forecast import noise_forecast
+    from onefold.report.curves import noise_forecast
 
     unit = "record" if options["rows_per_person"] is None else "person"
     pair = made.guarantee.record if unit == "record" else made.guarantee.person

@@ -172,7 +172,7 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
     from onefold.privacy import Guarantee
     from onefold.report import Section
     from onefold.report.builders import of_table
-    from onefold.report.forecast import curve_section, worth
+    from onefold.report.curves import curve_section, worth
     from onefold.tables import Schema
 
     facts = facts_of(
@@ -199,8 +199,8 @@ def table_report(args: argparse.Namespace, title: str, result: Mapping[str, Any]
 def forecast_in(plain: Any) -> PrivacyUtilityDisplay | None:
     """The privacy-utility curve that a command has stored with a guarantee or a quality."""
     from onefold.report import PrivacyUtilityDisplay
+    from onefold.report.curves import HOW
     from onefold.report.displays import display_of
-    from onefold.report.forecast import HOW
 
     stored = plain.get("forecast") if isinstance(plain, Mapping) else None
     if not isinstance(stored, Mapping):

@@ -185,7 +185,7 @@ def _forecast(args: argparse.Namespace, schema: Schema, maker: TableSynthesizer)
 
 def forecast_table(schema: Schema, promise: Guarantee, n_rows: int) -> PrivacyUtilityDisplay:
     """The curve of a synthetic table, from its schema, its guarantee and its released number of rows."""
-    from onefold.report.forecast import table_forecast
+    from onefold.report.curves import table_forecast
 
     epsilon, delta = promise.record if promise.unit == "record" else promise.person or promise.record
     own = _for_unit(schema, promise.unit)

@@ -7,7 +7,6 @@ import hmac
 import logging
 import secrets
 import signal
-import time
 from collections.abc import Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -40,7 +39,6 @@ STATIC = {
     "app.css": "text/css",
     **dict.fromkeys(("app.js", "page.js", "try.js", "curve.js", "people.js"), "text/javascript"),
 }
-KINDS = {".csv": "text/csv", ".json": "application/json", ".html": "text/html"}
 LARGEST_JSON = 2**20
 SWEEP_SECONDS = 60.0
 ANSWER_SECONDS = 20.0
@@ -223,11 +221,8 @@ class _Pages:
     def __init__(self, ledger: Path, site: str | Path | None, federation: str | Path | None) -> None:
         self.tables, self.ledger = tables.OpenTables(), ledger
         self._works: dict[str, asyncio.Future[Any]] = {}
-        self._people: dict[str, SitePage | FederationPage] = {}
-        if site is not None:
-            self._people["site"] = SitePage(site)
-        if federation is not None:
-            self._people["federation"] = FederationPage(federation)
+        given = (("site", SitePage, site), ("federation", FederationPage, federation))
+        self._people = {name: page(folder) for name, page, folder in given if folder is not None}
 
     # --- the page and its parts -----------------------------------------------------------------------------
 
@@ -325,7 +320,7 @@ class _Pages:
             return PlainTextResponse(f"{error}\n", 404)
         if name not in tables.FILES or not path.is_file():
             return PlainTextResponse("no such file\n", 404)
-        return FileResponse(path, media_type=KINDS[path.suffix], filename=name)
+        return FileResponse(path, filename=name)
 
     # --- my site, my federation -----------------------------------------------------------------------------
 
@@ -377,10 +372,9 @@ def _told(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
 
         try:
             return JSONResponse(await answer(request))
-        except OnefoldError as error:
-            return JSONResponse({"error": printable(" ".join(str(error).split()))}, 400)
-        except OSError as error:  # its text names a path of this machine, which its user may see
-            return JSONResponse({"error": printable(" ".join(str(error).split()))}, 500)
+        except (OnefoldError, OSError) as error:  # a path of this machine may be seen by its user
+            status = 400 if isinstance(error, OnefoldError) else 500
+            return JSONResponse({"error": printable(" ".join(str(error).split()))}, status)
         except Exception as error:  # its text could hold a cell
             LOG.error("failed path=%s error=%s", request.url.path, type(error).__name__)
             return JSONResponse({"error": f"the program failed: {type(error).__name__}"}, 500)
@@ -444,8 +438,8 @@ class TokenGate:
 
 
 def _own_origin(request: Any) -> bool:
-    origin = request.headers.get("origin")
-    return origin is not None and origin == f"{request['scheme']}://{request.headers.get('host')}"
+    own = f"{request['scheme']}://{request.headers.get('host')}"
+    return bool(request.headers.get("origin") == own)
 
 
 def _stated_length(request: Any) -> int:
@@ -503,12 +497,10 @@ class SitePage:
     def told(self) -> dict[str, Any]:
         """Who asked what, when and for which purpose; what was decided; what is left."""
         site = self.site
-        log: dict[str, Any] = {"entries": [], "count": 0}
-        wrong = None
         try:
-            log = exported_log(site.folder)
+            log, wrong = exported_log(site.folder), None
         except OnefoldError as error:
-            wrong = str(error)
+            log, wrong = {"entries": [], "count": 0}, str(error)
         return {
             "name": site.settings.name,
             "approval": site.settings.approval,
@@ -574,7 +566,7 @@ class FederationPage:
 
     def told(self) -> dict[str, Any]:
         """The sites, whether they are there, and what they promise."""
-        now = datetime.fromtimestamp(time.time(), UTC).isoformat(timespec="seconds")
+        now = datetime.now(UTC).isoformat(timespec="seconds")
         return {"now": now, **self.federation.status().to_dict()}
 
     def remove(self, plain: dict[str, Any]) -> dict[str, Any]:

@@ -31,9 +31,9 @@ from onefold.exceptions import InvalidInputError, OnefoldError
 from onefold.fabrication import Fabricator, TableSynthesizer
 from onefold.privacy import Guarantee, Ledger, OptimalNoise, RandomisedLabels, domain_of
 from onefold.privacy.ledger import has_ledger
-from onefold.report import PrivacyUtilityDisplay, write_report
+from onefold.report import Display, PrivacyUtilityDisplay, write_report
 from onefold.report.builders import of_table, privacy_verdict
-from onefold.report.forecast import NUMBERS, noise_forecast, table_forecast
+from onefold.report.curves import NUMBERS, noise_forecast, table_forecast
 from onefold.tables import Field, Schema, read_table, write_table
 from onefold.tables.cells import unguarded
 
@@ -218,9 +218,7 @@ def sweep_dead() -> None:
 def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # a program of somebody else has the number now; this one's owner has ended
+    except (OSError, OverflowError):  # one of somebody else may have the number: this one's owner has ended
         return False
     return True
 
@@ -393,12 +391,9 @@ def _shown(number: float, *, down: bool = False) -> str:
     if number <= 0.0:
         return "0"
     place = 2 - math.floor(math.log10(number))
-    shifted = number * 10.0**place
     # Longer numbers keep all digits in front of the point: 12 345 and not 12 300.
-    whole = (math.floor if down else round)(number) if place < 0 else None
-    return (
-        f"{whole:,}" if whole is not None else f"{(math.floor if down else round)(shifted) / 10.0**place:g}"
-    )
+    whole = (math.floor if down else round)(number * 10.0 ** max(place, 0))
+    return f"{whole:,}" if place < 0 else f"{whole / 10.0**place:g}"
 
 
 # --- what it costs ------------------------------------------------------------------------------------------
@@ -421,7 +416,6 @@ def curve(schema: Schema, unit: str) -> PrivacyUtilityDisplay:
     the one with which it goes worst. Of entries: the share of numbers that noise leaves within a tenth of the
     range of their column.
     """
-    check_wish(schema, unit, 1.0)
     if unit == "entry" and not schema.features:
         return PrivacyUtilityDisplay(
             EPSILONS, {"forecast": [0.0] * len(EPSILONS)}, measure=NUMBERS, unit=unit
@@ -471,17 +465,13 @@ def make(
         for name in FILES:  # the guarantee of an earlier table must never lie beside another one
             (trial.root / name).unlink(missing_ok=True)
         drawn = trial.forecasts.get(_key(schema, unit))  # none if it was not waited for
-        curves = (
-            {}
-            if drawn is None
-            else {"Forecast, from no row": replace(drawn, marked=float(epsilon), whole=False)}
-        )
+        marked = None if drawn is None else replace(drawn, marked=float(epsilon), whole=False)
         own = schema if unit == "person" else schema.without_person()
-        return _made(trial, own, unit, epsilon, ledger, curves) | {"account": account(ledger)}
+        return _made(trial, own, unit, epsilon, ledger, marked) | {"account": account(ledger)}
 
 
 def _made(
-    trial: OpenTable, schema: Schema, unit: str, epsilon: float, ledger: Path, curves: dict[str, Any]
+    trial: OpenTable, schema: Schema, unit: str, epsilon: float, ledger: Path, curve: Display | None
 ) -> dict[str, Any]:
     table = read_table(trial.table, schema=schema, private=True)
     quality: list[str] = []
@@ -501,6 +491,7 @@ def _made(
     schema.save(trial.root / "schema.json")
     facts = {"rows made": n_rows, "unit": unit, "epsilon": epsilon, "made": LAPTOP}
     facts["digest of the schema"] = schema.digest
+    curves = {} if curve is None else {"Forecast, from no row": curve}
     write_report(trial.root / "report.html", of_table("Private table", guarantee, facts, evidence=curves))
     plain = json.dumps(guarantee.to_dict(), indent=1, ensure_ascii=False)
     write_whole(trial.root / "guarantee.json", plain.encode())
