@@ -500,6 +500,7 @@ HANDED_ON |= {"privacy/contract.py:refuse_learned"}  # it charges a void guarant
 @pytest.fixture(scope="module")
 def everything() -> tuple[drawing.Recording, dict[str, drawing.Recording]]:
     """What all releases call on their way to a draw and to a charge, together and one by one."""
+    drawing.calls_that_draw(drawing.source())  # reads the source once for all tests
     together, alone = drawing.Recording(), {}
     for name, (release, _) in ALL.items():
         ledger = Ledger(neighbours="replace")

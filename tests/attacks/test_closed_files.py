@@ -190,7 +190,10 @@ def opened_to_write(call: ast.Call) -> bool:
 
 def makers(path: Path) -> Iterator[str]:
     """Calls of a file that make files or folders without going through ``_base/files.py``."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    text = path.read_text(encoding="utf-8")
+    if not any(name in text for name in (*MAKERS, "open")):  # parsing all files takes seconds
+        return
+    for node in ast.walk(ast.parse(text)):
         if not isinstance(node, ast.Call):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
