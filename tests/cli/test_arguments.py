@@ -53,7 +53,7 @@ def test_type_of_values_takes_the_good_and_refuses_the_bad(
 
 def test_names_on_the_command_line_are_those_of_the_library() -> None:
     from onefold.cli.federate import simulate as command
-    from onefold.datasets import PARTITION
+    from onefold.datasets import WAYS
     from onefold.federated.simulate import LIES, METHODS
     from onefold.models import MEASURES
     from onefold.privacy.terms import UNITS
@@ -66,7 +66,7 @@ def test_names_on_the_command_line_are_those_of_the_library() -> None:
     assert set(command.LIES) == set(LIES)
     assert command.METHODS == METHODS
     # Rows can be spread by the number to predict, too, which is no way to spread classes.
-    assert set(command.WAYS) - {"sorted"} <= set(PARTITION["how"].words)
+    assert set(command.WAYS) - {"sorted"} <= set(WAYS.words)
 
 
 def noise_options(*given: str) -> arguments.NoiseOptions:

@@ -23,7 +23,7 @@ from scipy.ndimage import median_filter
 
 from onefold._base.arrays import AnyArray, Index, Labels
 from onefold._base.foreign import NOT_READABLE
-from onefold._base.validation import Entry, Number, OneOf, Whole, check_parameter
+from onefold._base.validation import Number, OneOf, Whole, check_parameter
 from onefold.exceptions import FileFormatError, InvalidInputError
 
 __all__ = [
@@ -42,24 +42,12 @@ Bundle = tuple[AnyArray, AnyArray, tuple[str, ...], str]  # features, labels, na
 
 # A name is a file's stem, never a path.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(:[A-Za-z0-9_.\-]+)?")
-PARTITION: dict[str, Entry] = {
-    "how": OneOf(("classes", "dirichlet", "groups", "iid", "long_tailed")),
-    "n_clients": Whole(1),
-    "alpha": (Number(above=0), None),
-    "classes_per_client": Whole(1),
-}
+WAYS = OneOf(("classes", "dirichlet", "groups", "iid", "long_tailed"))
 
 HISTORY = 216  # three minutes at 72 beats a minute (000 Sec. 6.2.3)
 THRESHOLD = 4.0
 # Of Gaussian numbers: standard deviation over the median, and over the mean, of the absolute deviations.
 OF_MEDIAN, OF_MEAN = 1.4826, 1.2533
-
-WINDOWS: dict[str, Entry] = {
-    "threshold": Number(above=0),
-    "around": (Whole(1), None),
-    "history": Whole(0),
-    "step": Whole(1),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,24 +448,26 @@ def partition(
     [[0, 1, 2], [3, 4, 5]]
     """
     labels = _labels(y)
-    for parameter, value in (("how", how), ("n_clients", n_clients), ("alpha", alpha)):
-        check_parameter(parameter, value, PARTITION[parameter])
+    check_parameter("how", how, WAYS)
+    check_parameter("n_clients", n_clients, Whole(1))
+    check_parameter("alpha", alpha, (Number(above=0), None))
     rng = np.random.default_rng(random_state)
     rows = long_tail(labels, imbalance, rng) if how == "long_tailed" else np.arange(len(labels))
     if len(rows) < n_clients:
         raise InvalidInputError("there are fewer rows than sites (n_clients)")
     if how == "groups":
-        owners = _by_groups(_groups(groups, labels), n_clients, rng)
+        owner = _by_groups(_groups(groups, labels), n_clients, rng)
     elif how == "classes":
-        owners = _by_classes(labels, n_clients, classes_per_client, rng)
+        owner = _by_classes(labels, n_clients, classes_per_client, rng)
     elif how == "dirichlet" or (how == "long_tailed" and alpha is not None):
-        owners = _by_dirichlet(labels[rows], n_clients, 0.5 if alpha is None else alpha, rng)
+        owner = _by_dirichlet(labels[rows], n_clients, 0.5 if alpha is None else alpha, rng)
     else:
-        owners = list(np.array_split(rng.permutation(len(rows)), n_clients))
-    return [np.sort(rows[owned]) for owned in owners]
+        owner = np.empty(len(rows), dtype=np.intp)
+        owner[rng.permutation(len(rows))] = np.sort(np.arange(len(rows)) % n_clients)
+    return [rows[owner == client] for client in range(n_clients)]
 
 
-def _by_dirichlet(labels: Labels, n_clients: int, alpha: float, rng: np.random.Generator) -> list[Index]:
+def _by_dirichlet(labels: Labels, n_clients: int, alpha: float, rng: np.random.Generator) -> Index:
     owner = np.empty(len(labels), dtype=np.intp)
     for rows in _rows_by_class(labels):
         shares = rng.dirichlet(np.full(n_clients, alpha))
@@ -490,10 +480,10 @@ def _by_dirichlet(labels: Labels, n_clients: int, alpha: float, rng: np.random.G
         counts = np.bincount(owner, minlength=n_clients)
         if counts[client] == 0:
             owner[rng.choice(np.flatnonzero(owner == np.argmax(counts)))] = client
-    return [np.flatnonzero(owner == client) for client in range(n_clients)]
+    return owner
 
 
-def _by_groups(groups: AnyArray, n_clients: int, rng: np.random.Generator) -> list[Index]:
+def _by_groups(groups: AnyArray, n_clients: int, rng: np.random.Generator) -> Index:
     _, codes, counts = np.unique(groups, return_inverse=True, return_counts=True)
     if len(counts) < n_clients:
         raise InvalidInputError("there are fewer groups than sites (n_clients)")
@@ -503,13 +493,13 @@ def _by_groups(groups: AnyArray, n_clients: int, rng: np.random.Generator) -> li
     for group in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
         site_of[group] = np.argmin(sizes)
         sizes[site_of[group]] += counts[group]
-    return [np.flatnonzero(site_of[codes] == site) for site in range(n_clients)]
+    return site_of[codes]
 
 
-def _by_classes(labels: Labels, n_clients: int, per_client: int, rng: np.random.Generator) -> list[Index]:
+def _by_classes(labels: Labels, n_clients: int, per_client: int, rng: np.random.Generator) -> Index:
     by_class = _rows_by_class(labels)
     n_classes = len(by_class)
-    check_parameter("classes_per_client", per_client, PARTITION["classes_per_client"])
+    check_parameter("classes_per_client", per_client, Whole(1))
     if n_clients * per_client < n_classes:
         raise InvalidInputError("n_clients * classes_per_client must reach the number of classes")
     order = rng.permutation(n_classes)
@@ -518,17 +508,17 @@ def _by_classes(labels: Labels, n_clients: int, per_client: int, rng: np.random.
         {int(order[(client * per_client + j) % n_classes]) for j in range(per_client)}
         for client in range(n_clients)
     ]
-    owners: list[list[Index]] = [[] for _ in range(n_clients)]
+    owner, sizes = np.empty(len(labels), dtype=np.intp), np.zeros(n_clients)
     for c, rows in enumerate(by_class):
         holders = [client for client, hand in enumerate(hands) if c in hand]
         # A class with fewer rows than holders goes first to those who have nothing yet.
-        holders.sort(key=lambda client: sum(map(len, owners[client])))
+        holders.sort(key=lambda client: sizes[client])
         for client, part in zip(holders, np.array_split(rng.permutation(rows), len(holders)), strict=True):
-            owners[client].append(part)
-    result = [np.concatenate(parts) for parts in owners]
-    if min(map(len, result)) == 0:
+            owner[part] = client
+            sizes[client] += len(part)
+    if not sizes.all():
         raise InvalidInputError("too few rows per class for that many sites: a site would have none")
-    return result
+    return owner
 
 
 def long_tail(
@@ -626,8 +616,8 @@ def artefacts(intervals: ArrayLike, *, threshold: float = THRESHOLD, around: int
     [3]
     """
     series = _series(intervals)
-    for parameter, value in (("threshold", threshold), ("around", around)):
-        check_parameter(parameter, value, WINDOWS[parameter])
+    check_parameter("threshold", threshold, Number(above=0))
+    check_parameter("around", around, (Whole(1), None))
     marked = ~(np.isfinite(series) & (series > 0))
     if marked.all():
         return marked
@@ -697,8 +687,8 @@ def rr_windows(
     ([[0.79, 0.82, 0.8], [0.81, 0.79, 0.82], [0.83, 0.81, 0.79]], [2, 3, 4])
     """
     series = _series(intervals)
-    for name, value in (("history", history), ("step", step)):
-        check_parameter(name, value, WINDOWS[name])
+    check_parameter("history", history, Whole(0))
+    check_parameter("step", step, Whole(1))
     marked = artefacts(series, threshold=threshold, around=around)
     if len(series) <= history:
         return np.empty((0, history + 1)), np.empty(0, dtype=np.intp)

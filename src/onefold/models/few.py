@@ -17,7 +17,7 @@ import numpy as np
 
 from onefold._base.arrays import Array, Index
 from onefold.models.folding import WITHOUT_ANGLES, Folding
-from onefold.models.hull import LARGEST_STACKED, Hull
+from onefold.models.hull import LARGEST_STACKED
 
 if TYPE_CHECKING:
     from onefold.models.kahm.core import MachineStack
@@ -40,22 +40,26 @@ class Part:
     floor: Array  # (S,) least safe sum over the squared length of the kernel values
     mean_points: Array  # (S, r) coordinates of the mean, from zero
     mean_norm2: Array  # (S,) its squared length
-    hulls: Hulls | None  # None where the features are the coordinates
+    bases: list[tuple[slice, Array]]  # (S', r', p) of some machines each; none where features are coordinates
+    offset: Array  # (S, r) coordinates of the means in the bases, from the origin
+    mean: Array  # (S, p) the means, from the origin
+    norm2: Array  # (S,) their squared lengths
+    products: Array  # (S,) their inner products with the origin
 
     def fold(self, row: Array, origin: Array, angles: bool) -> Folding:
         """Folding (S,) of one query (p,) by all machines."""
-        if self.hulls is None:
+        if not self.bases:
             inside: Array = row - self.mean_points
             image = self._image(inside)
             apart, with_mean = inside - image, np.vecdot(self.mean_points, row)
             distance2 = np.vecdot(apart, apart)
         else:
             shifted = row - origin
-            inside = self.hulls.project(shifted)
+            inside = self._project(shifted)
             image = self._image(inside)
-            along_mean = np.vecdot(self.hulls.mean, shifted)
-            with_mean = along_mean + self.hulls.products + origin @ row
-            total = self.hulls.norm2 - 2.0 * along_mean + shifted @ shifted
+            along_mean = np.vecdot(self.mean, shifted)
+            with_mean = along_mean + self.products + origin @ row
+            total = self.norm2 - 2.0 * along_mean + shifted @ shifted
             distance2 = np.maximum(total - 2.0 * np.vecdot(inside, image) + np.vecdot(image, image), 0.0)
         if not angles:
             return Folding(distance2, None)
@@ -83,18 +87,7 @@ class Part:
             image[machine, : samples.shape[1]] = samples[scores.argmax()]
         return image
 
-
-@dataclass(frozen=True)
-class Hulls:
-    """Where the S hulls of a part lie in the space of the features."""
-
-    bases: list[tuple[slice, Array]]  # (S', r', p) of some machines each
-    offset: Array  # (S, r) coordinates of the means, from the origin
-    mean: Array  # (S, p) from the origin
-    norm2: Array  # (S,) its squared length
-    products: Array  # (S,) inner products of the same with the origin
-
-    def project(self, shifted: Array) -> Array:
+    def _project(self, shifted: Array) -> Array:
         """Coordinates (S, r), from each mean, of a query (p,) that is given from the origin."""
         inside = np.zeros_like(self.offset)
         for own, basis in self.bases:
@@ -150,7 +143,8 @@ def _part(stacks: Sequence[MachineStack], owners: Sequence[Index], origin: Array
     kernel = np.zeros((n_machines, n_samples, rank), dtype=dtype)
     level = np.full((n_machines, n_samples), -np.inf, dtype=dtype)
     weights = np.zeros((n_machines, rank + 2, n_samples), dtype=dtype)
-    mean_points = np.zeros((n_machines, rank), dtype=dtype)
+    mean_points, offset = np.zeros((2, n_machines, rank), dtype=dtype)
+    mean = np.concatenate([hull.mean for hull in hulls]) - origin
     bases: list[tuple[slice, Array]] = []
     start = 0
     for hull, layer in zip(hulls, layers, strict=True):
@@ -165,6 +159,7 @@ def _part(stacks: Sequence[MachineStack], owners: Sequence[Index], origin: Array
         mean_points[own, :width] = hull.mean_points
         if hull.basis is not None:
             bases.append((own, hull.basis))
+            offset[own, :width] = (hull.basis @ mean[own, :, None])[:, :, 0]
     if bases:  # coordinates in a basis are principal axes: only the leading ones are encoded
         n_encoded = int(np.flatnonzero(kernel.any(axis=(0, 1))).max(initial=0)) + 1
         kernel = np.ascontiguousarray(kernel[:, :, :n_encoded])
@@ -177,15 +172,9 @@ def _part(stacks: Sequence[MachineStack], owners: Sequence[Index], origin: Array
         np.concatenate([layer.floor for layer in layers]),
         mean_points,
         np.concatenate([hull.mean_norm2 for hull in hulls]),
-        _hulls(hulls, bases, mean_points.shape, origin) if bases else None,
+        bases,
+        offset,
+        mean,
+        np.einsum("sp,sp->s", mean, mean),
+        mean @ origin,
     )
-
-
-def _hulls(
-    hulls: Sequence[Hull], bases: list[tuple[slice, Array]], shape: tuple[int, ...], origin: Array
-) -> Hulls:
-    mean = np.concatenate([hull.mean for hull in hulls]) - origin
-    offset = np.zeros(shape, dtype=mean.dtype)
-    for own, basis in bases:
-        offset[own, : basis.shape[1]] = (basis @ mean[own, :, None])[:, :, 0]
-    return Hulls(bases, offset, mean, np.einsum("sp,sp->s", mean, mean), mean @ origin)
