@@ -8,15 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onefold.cli.app import main
-from onefold.cli.demo import RANGES, Plan, compare
+from onefold.cli.app import build_parser, main
+from onefold.cli.demo import compare
 from onefold.datasets import load
 
 
 @pytest.fixture(scope="module")
 def study() -> dict:
     """The demo as it runs without options."""
-    return asdict(compare(Plan(load("digits"), 5, 0, None, 4.0, 8.0, RANGES["digits"])))
+    args = build_parser(["demo"]).parse_args(["demo"])
+    return asdict(compare(args, load("digits")))
 
 
 def demo(capsys, *arguments: str) -> dict:

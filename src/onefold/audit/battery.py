@@ -327,11 +327,6 @@ def _scaled_noise(target: AttackTarget, releases: list[Floats]) -> Floats | None
     return np.concatenate(list(pairs))
 
 
-def _centred(parts: Sequence[Floats]) -> Floats:
-    """Take the mean of each side away: what is wrong with it is another look's business."""
-    return np.concatenate([part - part.mean(axis=0) for part in parts])
-
-
 def _noise(target: AttackTarget, releases: list[Floats], confidence: float) -> AttackFinding | None:
     noise = _scaled_noise(target, releases)
     if noise is None:
@@ -371,7 +366,9 @@ def _dependences(target: AttackTarget, releases: list[Floats]) -> Iterator[str]:
         yield "two forked processes drew the same noise"
     noise = _scaled_noise(target, releases)
     known = noise is not None
-    noise = _centred(releases if noise is None else np.split(noise, 2))
+    # The mean of each side is taken away: what is wrong with it is another look's business.
+    parts = releases if noise is None else np.split(noise, 2)
+    noise = np.concatenate([part - part.mean(axis=0) for part in parts])
     n = len(noise)
     if known and target.family and len(np.unique(noise, axis=0)) < 0.99 * n:
         yield "releases share their noise"

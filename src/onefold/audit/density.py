@@ -10,8 +10,9 @@ Width w and regularisation r come from cross-validation of the criterion the fit
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -51,10 +52,6 @@ class DensityDifference:
         Kernel width chosen by cross-validation, in the unit of the samples.
     regularisation : float
         Regularisation chosen by cross-validation, relative to the diagonal of H.
-    n_a : int
-        Size of the first sample.
-    n_b : int
-        Size of the second sample.
     centres : ndarray of shape (n_centres, n_features)
         Centres of the basis functions.
     theta : ndarray of shape (n_centres,)
@@ -78,8 +75,6 @@ class DensityDifference:
     l2_quadratic: float
     width: float
     regularisation: float
-    n_a: int
-    n_b: int
     centres: Floats = field(repr=False)
     theta: Floats = field(repr=False)
 
@@ -164,7 +159,7 @@ def density_difference(
     rows_a, rows_b = sample_rows("a", a, n_folds), sample_rows("b", b, n_folds)
     if rows_a.shape[1] != rows_b.shape[1]:
         raise InvalidInputError("a and b must have the same number of columns")
-    sides = [_sorted(rows_a), _sorted(rows_b)]
+    sides = [rows[np.lexsort(rows.T[::-1])] for rows in (rows_a, rows_b)]
     centres = np.concatenate([_spread(rows, max_centres // 2) for rows in sides])
     origin, unit = np.median(centres, axis=0), _typical_distance(centres)
     scaled = [(rows - origin) / unit for rows in sides]
@@ -175,48 +170,32 @@ def density_difference(
     # depend on their names.
     root = np.random.SeedSequence(random_state)
     seeds = root.spawn(2)[:: -1 if _precedes(sides[1], sides[0]) else 1]
-    folds = [_folds(len(rows), n_folds, seed) for rows, seed in zip(sides, seeds, strict=True)]
+    folds = [
+        np.random.default_rng(seed).permutation(len(rows)) % n_folds
+        for rows, seed in zip(sides, seeds, strict=True)
+    ]
     placed = (centres - origin) / unit
     order = np.sort(candidates)[::-1]
     sums = [_fold_sums(rows, fold, placed, order) for rows, fold in zip(scaled, folds, strict=True)]
     counts = [np.bincount(fold)[:, None] for fold in folds]
 
-    def fit(k: int) -> _Fit:
+    def fit(k: int) -> tuple[float, DensityDifference]:
         return _cross_validate([side[k] for side in sums], counts, placed, order[k], ridges)
 
-    best = min(run_parallel(fit, range(len(order))), key=lambda found: found.criterion)
+    criterion, best = min(run_parallel(fit, range(len(order))), key=itemgetter(0))
     volume = unit ** centres.shape[1]  # a density has the unit 1 / volume
-    if not (np.isfinite(best.criterion) and 0 < volume < np.inf):
+    if not (np.isfinite(criterion) and 0 < volume < np.inf):
         raise InvalidInputError("too many columns for a density estimate in floating point")
-    return DensityDifference(
-        l2=float(2 * best.linear - best.quadratic) / volume,
-        l2_linear=best.linear / volume,
-        l2_quadratic=best.quadratic / volume,
-        width=best.width * unit,
-        regularisation=best.ridge,
-        n_a=len(rows_a),
-        n_b=len(rows_b),
-        centres=centres,
-        theta=best.theta / volume,
-    )
-
-
-@dataclass(frozen=True)
-class _Fit:
-    """The best fit at one width, in units of the typical distance between centres."""
-
-    criterion: float
-    width: float
-    ridge: float
-    theta: Floats
-    linear: float
-    quadratic: float
+    densities = {name: getattr(best, name) / volume for name in ("l2", "l2_linear", "l2_quadratic", "theta")}
+    return replace(best, **densities, width=best.width * unit, centres=centres)
 
 
 def _cross_validate(
     sums: list[Floats], counts: list[Index], centres: Floats, width: float, ridges: Floats
-) -> _Fit:
+) -> tuple[float, DensityDifference]:
     """Find the regularisation of least held-out criterion at one width, and fit all samples with it.
+
+    All is in units of the typical distance between centres.
 
     One eigendecomposition H = c U S U^T (c the diagonal of H) serves every regularisation and every fold:
     theta = U z / (c (s + r)) with z = U^T h.
@@ -235,14 +214,10 @@ def _cross_validate(
     chosen = int(np.argmin(criteria))
     z = totals[0] / sizes[0] - totals[1] / sizes[1]
     weights = z * inverse[chosen]
-    return _Fit(
-        criterion=float(criteria[chosen]) / len(held),
-        width=float(width),
-        ridge=float(ridges[chosen]),
-        theta=U @ weights / c,
-        linear=float(z @ weights / c),
-        quadratic=float(weights @ (spectrum * weights) / c),
-    )
+    linear, quadratic = float(z @ weights / c), float(weights @ (spectrum * weights) / c)
+    theta, parts = U @ weights / c, (2 * linear - quadratic, linear, quadratic)
+    found = DensityDifference(*parts, float(width), float(ridges[chosen]), centres, theta)
+    return float(criteria[chosen]) / len(held), found
 
 
 def _kernel(rows: Floats, centres: Floats, width: float) -> Floats:
@@ -281,10 +256,6 @@ def _kernels(rows: Floats, centres: Floats, widths: Floats) -> Iterator[Floats]:
         yield values
 
 
-def _sorted(rows: Floats) -> Floats:
-    return rows[np.lexsort(rows.T[::-1])]
-
-
 def _spread(rows: Floats, most: int) -> Floats:
     """Return at most so many of the sorted rows, evenly spaced, both ends among them."""
     if len(rows) <= most:
@@ -298,11 +269,6 @@ def _precedes(rows: Floats, others: Floats) -> bool:
         return len(rows) < len(others)
     unequal = np.flatnonzero(rows.ravel() != others.ravel())
     return bool(unequal.size) and bool(rows.ravel()[unequal[0]] < others.ravel()[unequal[0]])
-
-
-def _folds(n: int, n_folds: int, seed: np.random.SeedSequence) -> Index:
-    rng = np.random.default_rng(seed)
-    return rng.permutation(n) % n_folds
 
 
 def _typical_distance(centres: Floats) -> float:

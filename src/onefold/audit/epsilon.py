@@ -12,8 +12,9 @@ of one run count like as many trials.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -302,17 +303,17 @@ def choose_event(
     The promise is for as many trials as there are releases here, or for ``n_trials``.
     """
     n = len(first) if n_trials is None else n_trials
-    found = [_best_cut(name, look, first, second, delta, failure, n) for name, look in looks]
-    return max(found, key=lambda pair: pair[0])[1]
+    found = (pair for look in looks for pair in _best_cuts(*look, first, second, delta, failure, n))
+    return max(found, key=itemgetter(0))[1]
 
 
-def _best_cut(
+def _best_cuts(
     name: str, look: Look, first: Floats, second: Floats, delta: float, failure: float, n: int
-) -> tuple[float, ReleaseEvent]:
+) -> Iterator[tuple[float, ReleaseEvent]]:
+    """Yield the best threshold of each direction, and what it is worth."""
     a, b = np.sort(look(first)), np.sort(look(second))
     cuts = _cuts(np.unique(np.concatenate([a, b])))
     above = [n * (1 - np.searchsorted(values, cuts, side="left") / len(values)) for values in (a, b)]
-    best: tuple[float, ReleaseEvent] | None = None
     for up in (True, False):
         counts = above if up else [n - count for count in above]
         for in_first in (True, False):
@@ -322,10 +323,7 @@ def _best_cut(
             # Where no cut shows anything, the one that separates best is still the one to try.
             worth = bounds + 1e-6 * (likely - unlikely)
             k = int(np.argmax(worth))
-            if best is None or worth[k] > best[0]:
-                best = float(worth[k]), ReleaseEvent(name, look, float(cuts[k]), up, in_first)
-    assert best is not None  # there are four directions
-    return best
+            yield float(worth[k]), ReleaseEvent(name, look, float(cuts[k]), up, in_first)
 
 
 def _cuts(values: Floats) -> Floats:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
+from sklearn.metrics import roc_curve
 
 from onefold._base.arrays import Floats, Index, Labels, Mask
 from onefold._base.parallel import run_parallel
@@ -261,27 +262,16 @@ def distance_attack(
     members = numbers_1d("member_scores", member_scores)
     others = numbers_1d("nonmember_scores", nonmember_scores)
     sign = 1.0 if larger_is_member else -1.0
-    fpr, tpr, thresholds = _roc(sign * members, sign * others)
+    # Corners for thresholds from above all scores downwards; equal scores move together.
+    sizes = len(members), len(others)
+    scores = sign * np.concatenate([members, others])
+    fpr, tpr, thresholds = roc_curve(np.repeat([1, 0], sizes), scores, drop_intermediate=False)
     auc, interval = area_interval(sign * members, sign * others, confidence)
     points = tuple(
-        _operating_point(limit, fpr, tpr, sign * thresholds, len(members), len(others), confidence)
+        _operating_point(limit, fpr, tpr, sign * thresholds, *sizes, confidence)
         for limit in FALSE_POSITIVE_RATES
     )
-    n_members, n_others = len(members), len(others)
-    return AttackResult(auc, interval, points, confidence, n_members, n_others, fpr, tpr, sign * thresholds)
-
-
-def _roc(members: Floats, others: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return corners for thresholds from above all scores downwards; equal scores move together."""
-    thresholds = np.unique(np.concatenate([members, others]))[::-1]
-    found = np.searchsorted(np.sort(-members), -thresholds, side="right") / len(members)
-    accused = np.searchsorted(np.sort(-others), -thresholds, side="right") / len(others)
-    zero = np.zeros(1)
-    return (
-        np.concatenate([zero, accused]),
-        np.concatenate([zero, found]),
-        np.concatenate([[np.inf], thresholds]),
-    )
+    return AttackResult(auc, interval, points, confidence, *sizes, fpr, tpr, sign * thresholds)
 
 
 def _operating_point(
@@ -726,7 +716,8 @@ def likelihood_ratio_attack(
         raise InvalidInputError("y must hold one class for each row of X")
     rng, fit, measure = generator(random_state), _fitter(model), score or own_class_score
     chosen = _half(labels, rng) if members is None else _mask(members, len(rows))
-    halves = [half for _ in range(n_shadows // 2) for half in _pair(labels, rng)]
+    firsts = [_half(labels, rng) for _ in range(n_shadows // 2)]
+    halves = [half for first in firsts for half in (first, ~first)]
     seeds = rng.integers(2**31, size=n_shadows + 1).tolist()
 
     def scores_of(job: tuple[Mask, int]) -> Floats:
@@ -810,11 +801,6 @@ def _half(labels: Labels, rng: np.random.Generator) -> Mask:
             raise InvalidInputError("the attack needs at least four rows of every class")
         inside[rows[: (len(rows) + int(rng.integers(2))) // 2]] = True
     return inside
-
-
-def _pair(labels: Labels, rng: np.random.Generator) -> tuple[Mask, Mask]:
-    first = _half(labels, rng)
-    return first, ~first
 
 
 def _log_odds(probabilities: Floats, own: Index) -> Floats:

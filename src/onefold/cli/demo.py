@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import reduce
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -62,8 +62,7 @@ def run(args: argparse.Namespace) -> None:
     if args.sites < 2:
         raise InvalidInputError("--sites must be at least 2: one site alone is no federation")
     reports.check_report(args)
-    data, amounts = datasets.load(args.dataset), (args.epsilon, args.record_epsilon)
-    study = compare(Plan(data, args.sites, args.seed, args.n_jobs, *amounts, RANGES[args.dataset]))
+    study = compare(args, datasets.load(args.dataset))
     words = [f"{study.title}\n{fill(study.lead, WIDTH)}\n\n{study.table()}\n"]
     told = [*study.notes, *(f"{name}: {' '.join(lines)}" for name, lines in study.promises.items())]
     words += [fill(f"- {note}", WIDTH, subsequent_indent="  ") for note in told]
@@ -74,51 +73,37 @@ def run(args: argparse.Namespace) -> None:
 # --- the study --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is asked for on the command line."""
-
-    data: Dataset
-    n_sites: int
-    seed: int
-    n_jobs: int | None
-    epsilon: float  # of one entry of the table
-    record_epsilon: float  # of a whole record
-    limits: tuple[float, float]  # between which every value of a feature lies by declaration
-
-
-def compare(plan: Plan) -> Comparison:
+def compare(args: argparse.Namespace, data: Dataset) -> Comparison:
     """Spread a dataset over sites with unequal classes and test every classifier on the same test samples."""
     from onefold import AutoencoderClassifier, FoldingClassifier, WideKAHM
     from onefold.datasets import partition
     from onefold.federated import simulate
     from onefold.report import Comparison, Entry
 
-    data = plan.data
-    prototype = AutoencoderClassifier(WideKAHM(scale="auto", random_state=plan.seed), n_jobs=plan.n_jobs)
-    rows = partition(data.y_train, plan.n_sites, "dirichlet", random_state=plan.seed, alpha=CONCENTRATION)
+    prototype = AutoencoderClassifier(WideKAHM(scale="auto", random_state=args.seed), n_jobs=args.n_jobs)
+    rows = partition(data.y_train, args.sites, "dirichlet", random_state=args.seed, alpha=CONCENTRATION)
     result = simulate(
         data.X_train,
         data.y_train,
-        plan.n_sites,
+        args.sites,
         rows,
-        estimator=FoldingClassifier(batch_size=50, measure="euclidean", n_jobs=plan.n_jobs),
+        estimator=FoldingClassifier(batch_size=50, measure="euclidean", n_jobs=args.n_jobs),
         X_test=data.X_test,
         y_test=data.y_test,
     )
     owned = [(data.X_train[mine], data.y_train[mine]) for mine in rows]
-    (noisy, noisy_promise), left = _noisy_federation(plan, owned, prototype)
-    moments, moments_promise = _moment_federation(plan, owned, result.classes)
+    (noisy, noisy_promise), left = _noisy_federation(args, data, owned, prototype)
+    moments, moments_promise = _moment_federation(args, data, owned, result.classes)
     samples, present = result.class_counts.sum(axis=1), result.class_counts > 0
-    amounts = {"entry": plan.epsilon, "record": plan.record_epsilon}
+    amounts = {"entry": args.epsilon, "record": args.record_epsilon}
     names = [f"private, epsilon {epsilon:g} per {unit}" for unit, epsilon in amounts.items()]
     total, n_classes = int(samples.sum()), int(result.classes.size)
     gone = left["site"] - 1
     others = np.delete(present, gone, axis=0).any(axis=0)
     return Comparison(
-        title=f"{plan.n_sites} sites, one classifier, one round",
+        title=f"{args.sites} sites, one classifier, one round",
         lead=f"{data.name}: {total} samples of {n_classes} classes spread unequally over "
-        f"{plan.n_sites} sites, {result.n_test} for testing. A simulation in one process.",
+        f"{args.sites} sites, {result.n_test} for testing. A simulation in one process.",
         entries=[
             *(
                 Entry(f"site {i + 1} alone", "alone", int(samples[i]), int(present[i].sum()), accuracy)
@@ -139,14 +124,14 @@ def compare(plan: Plan) -> Comparison:
         class_names=[str(label) for label in result.classes],
         counts=result.class_counts.tolist(),
         notes=_notes(result, left),
-        settings=_settings(plan),
+        settings=_settings(args, data),
         facts={
             **{name: getattr(result, name) for name in ("pooled", "federated", "method", "sum_bytes")},
             "alone": list(result.alone),
             "test_samples": result.n_test,
             "rounds": 1,
-            "scalars_per_query": plan.n_sites * n_classes,
-            "scalars_in_all": plan.n_sites * n_classes * result.n_test,
+            "scalars_per_query": args.sites * n_classes,
+            "scalars_in_all": args.sites * n_classes * result.n_test,
             "federated_guarantee": None,
             "private_entry": {"accuracy": noisy, "guarantee": noisy_promise.to_dict()},
             "private_record": {"accuracy": moments, "guarantee": moments_promise.to_dict()},
@@ -160,7 +145,7 @@ def compare(plan: Plan) -> Comparison:
 
 
 def _noisy_federation(
-    plan: Plan, owned: Sequence[tuple[Any, Any]], prototype: Any
+    args: argparse.Namespace, data: Dataset, owned: Sequence[tuple[Any, Any]], prototype: Any
 ) -> tuple[tuple[float, Guarantee], dict[str, Any]]:
     """Models of fabricated data, which may travel; then the site with the fewest samples leaves.
 
@@ -170,7 +155,7 @@ def _noisy_federation(
     from onefold.federated import GlobalClassifier, LocalModel
     from onefold.privacy import Box, Guarantee, OptimalNoise
 
-    mechanism = OptimalNoise(plan.epsilon, delta=DELTA, sensitivity=Box(*plan.limits))
+    mechanism = OptimalNoise(args.epsilon, delta=DELTA, sensitivity=Box(*RANGES[args.dataset]))
     models = [LocalModel(prototype, mechanism, keep_rows=False).fit(*mine) for mine in owned]
     gone = int(np.argmin([len(labels) for _, labels in owned]))
     server, without = GlobalClassifier(), GlobalClassifier()
@@ -179,29 +164,29 @@ def _noisy_federation(
         if number != gone:
             without.add(number, model)
     promises = [model.guarantee_ for model in models if model.guarantee_ is not None]
-    together = _accuracy(plan, server), reduce(Guarantee.among_owners, promises)
+    together = _accuracy(data, server), reduce(Guarantee.among_owners, promises)
     server.remove(gone)
-    same = bool(np.array_equal(server.measures(plan.data.X_test), without.measures(plan.data.X_test)))
-    return together, {"site": gone + 1, "accuracy": _accuracy(plan, server), "exact": same}
+    same = bool(np.array_equal(server.measures(data.X_test), without.measures(data.X_test)))
+    return together, {"site": gone + 1, "accuracy": _accuracy(data, server), "exact": same}
 
 
 def _moment_federation(
-    plan: Plan, owned: Sequence[tuple[Any, Any]], classes: NDArray[Any]
+    args: argparse.Namespace, data: Dataset, owned: Sequence[tuple[Any, Any]], classes: NDArray[Any]
 ) -> tuple[float, Guarantee]:
     """Each site sends noisy moments once; they cover whole records with their labels."""
     from onefold.fabrication import MomentClassifier
     from onefold.federated import MomentFederation, release_moments
     from onefold.privacy import PrivateMoments
 
-    agreed = PrivateMoments(plan.record_epsilon, DELTA, classes=classes, centre=None)
+    agreed = PrivateMoments(args.record_epsilon, DELTA, classes=classes, centre=None)
     federation = MomentFederation()
     for number, (samples, labels) in enumerate(owned):
         federation.add(number, release_moments(samples, labels, agreed))
-    return _accuracy(plan, federation.fitted(MomentClassifier)), federation.guarantee
+    return _accuracy(data, federation.fitted(MomentClassifier)), federation.guarantee
 
 
-def _accuracy(plan: Plan, model: Any) -> float:
-    return float(np.mean(model.predict(plan.data.X_test) == plan.data.y_test))
+def _accuracy(data: Dataset, model: Any) -> float:
+    return float(np.mean(model.predict(data.X_test) == data.y_test))
 
 
 def _notes(result: Simulation, left: dict[str, Any]) -> list[str]:
@@ -226,17 +211,17 @@ def _notes(result: Simulation, left: dict[str, Any]) -> list[str]:
     ]
 
 
-def _settings(plan: Plan) -> dict[str, Any]:
+def _settings(args: argparse.Namespace, data: Dataset) -> dict[str, Any]:
     return {
-        "dataset": plan.data.name,
-        "sites": plan.n_sites,
-        "seed": plan.seed,
+        "dataset": data.name,
+        "sites": args.sites,
+        "seed": args.seed,
         "partition": f"Dirichlet, concentration {CONCENTRATION}",
         "classifier": "FoldingClassifier(batch_size=50), joined with ridge and LDA from exact sums",
         "private classifier per entry": "AutoencoderClassifier(WideKAHM(scale='auto'))",
         "global rule": "smallest answer over the sites",
-        "noise per entry": f"OptimalNoise({plan.epsilon:g}, delta={DELTA:g}), then smoothed; honest stopping",
-        "range of a feature": f"{plan.limits[0]:g} to {plan.limits[1]:g}",
-        "noise per record": f"PrivateMoments({plan.record_epsilon:g}, delta={DELTA:g})",
+        "noise per entry": f"OptimalNoise({args.epsilon:g}, delta={DELTA:g}), then smoothed; honest stopping",
+        "range of a feature": f"{RANGES[args.dataset][0]:g} to {RANGES[args.dataset][1]:g}",
+        "noise per record": f"PrivateMoments({args.record_epsilon:g}, delta={DELTA:g})",
         "source of noise": "the operating system, whatever the seed",
     }

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from sklearn.base import clone
 from sklearn.metrics import check_scoring
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_X_y
 
 from onefold._base.arrays import AnyArray, Floats
 from onefold._base.parallel import track
@@ -342,10 +342,6 @@ def _column_and_error(given: Any) -> tuple[int, float]:
 Draw = Callable[[FisherGaussian, tuple[int, int], RandomState], Floats]
 
 
-def _optimal(noise: FisherGaussian, shape: tuple[int, int], random_state: RandomState) -> Floats:
-    return noise.sample(shape, random_state)
-
-
 def _laplace(factor: float) -> Draw:
     def draw(noise: FisherGaussian, shape: tuple[int, int], random_state: RandomState) -> Floats:
         standard = byte_stream(random_state).laplace(math.prod(shape)).reshape(shape)
@@ -357,7 +353,7 @@ def _laplace(factor: float) -> Draw:
 # Laplace noise of scale b tells 1/b^2 about an entry and has variance 2 b^2. At the same Cramér–Rao bound it
 # has twice the variance of the optimal noise; at the same variance half the bound.
 NOISES: dict[str, Draw] = {
-    "optimal": _optimal,
+    "optimal": FisherGaussian.sample,
     "Laplace, equal bound": _laplace(1.0),
     "Laplace, equal variance": _laplace(math.sqrt(0.5)),
 }
@@ -573,9 +569,7 @@ def sweep(
 
 def _checked(X: ArrayLike, y: ArrayLike) -> tuple[Floats, AnyArray]:
     try:
-        rows = check_array(X, dtype=np.float64)
-        target = np.asarray(y)
-        check_consistent_length(rows, target)
+        rows, target = check_X_y(X, y, dtype=np.float64)
     except ValueError as error:
         message = str(error).splitlines()[0]
         if "could not convert" in message:

@@ -348,27 +348,16 @@ def _solve_program(
     A = sparse.block_array([[sparse.csc_array(-G), slack], [None, slack]], format="csc")
     b = np.concatenate([-np.ones(m), np.zeros(m)])
     cones = [clarabel.NonnegativeConeT(2 * m)]
-    found = clarabel.DefaultSolver(P, linear, A, b, cones, _settings(clarabel, precision)).solve()
-    answer = np.array(found.x), np.array(found.s), np.array(found.z)
-    return _whole(problem, unsettled, *answer), int(found.iterations)
-
-
-def _settings(clarabel: Any, precision: float) -> Any:
-    settings = clarabel.DefaultSettings()
+    settings: Any = clarabel.DefaultSettings()
     settings.verbose = False
     settings.direct_solve_method = "qdldl"  # one thread: the same result everywhere
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = precision
-    return settings
-
-
-def _whole(problem: MarginProblem, unsettled: Mask, x: Floats, s: Floats, multipliers: Floats) -> Point:
-    """Take Clarabel's answer for the unsettled rows; the others follow from their side."""
-    z, xi = np.split(x, [problem.G.shape[1]])
-    point = Point.at(problem, z)
-    m = len(xi)
-    point.xi[unsettled], point.s[unsettled] = s[m:], s[:m]
-    point.omega[unsettled], point.varsigma[unsettled] = multipliers[:m], multipliers[m:]
-    return point
+    found = clarabel.DefaultSolver(P, linear, A, b, cones, settings).solve()
+    # Its answer is for the unsettled rows; the others follow from their side.
+    point = Point.at(problem, np.array(found.x)[: problem.G.shape[1]])
+    point.s[unsettled], point.xi[unsettled] = np.split(np.array(found.s), 2)
+    point.omega[unsettled], point.varsigma[unsettled] = np.split(np.array(found.z), 2)
+    return point, int(found.iterations)
 
 
 # --- the exact finish -------------------------------------------------------------------------------------

@@ -276,21 +276,24 @@ def _errors(found: NumberEvaluation, about: str) -> tuple[list[str], list[Sectio
         f"Predictions are off by {found.rmse:.4g} (root mean square); always predicting the mean would be "
         f"off by {found.rmse_of_the_mean:.4g}."
     )
-    facts: dict[str, Any] = {
+    ends = None if found.r2_interval is None else [round(end, 4) for end in found.r2_interval]
+    facts = {
         "rows": found.rows,
         "root mean square error": found.rmse,
         "the same for the mean": found.rmse_of_the_mean,
         "mean absolute error": found.mean_absolute_error,
         "that of the median": found.absolute_error_of_the_median,
         "R2": found.r2,
+        "95 % interval of R2": ends,
+        "share of numbers inside their intervals": found.covered,
+        "share that was aimed at": found.level,
     }
-    if found.r2_interval is not None:
-        facts["95 % interval of R2"] = [round(end, 4) for end in found.r2_interval]
-    if found.covered is not None:
-        facts["share of numbers inside their intervals"] = found.covered
-        facts["share that was aimed at"] = found.level
-    why = APPROXIMATE if found.r2_interval is not None else ALIKE
-    return [told, f"{found.verdict}."], [Section("Error", [f"Measured on {about}.", why], facts)]
+    why = ALIKE if ends is None else APPROXIMATE
+    return [told, f"{found.verdict}."], [Section("Error", [f"Measured on {about}.", why], _measured(facts))]
+
+
+def _measured(values: Facts) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def accuracy_ends(share: float, rows: int) -> tuple[float, float]:
@@ -351,16 +354,16 @@ def _right(
 def _accuracies(found: Evaluation, about: str, interval: tuple[float, float] | None) -> Section:
     values = {"most frequent class": found.majority, "linear model": found.linear}
     values |= {"gradient boosting": found.boosting, "this model": found.accuracy}
-    known = {name: value for name, value in values.items() if value is not None}
-    facts: dict[str, Any] = {"rows": found.rows, "accuracy": found.accuracy}
-    if interval is not None:
-        facts["95 % interval of the accuracy"] = outward(interval)
-    facts["balanced accuracy"] = found.balanced_accuracy
-    if found.auc is not None:
-        facts["area under the ROC curve"] = found.auc
+    facts = {
+        "rows": found.rows,
+        "accuracy": found.accuracy,
+        "95 % interval of the accuracy": None if interval is None else outward(interval),
+        "balanced accuracy": found.balanced_accuracy,
+        "area under the ROC curve": found.auc,
+    }
     facts |= {f"95 % interval of the {each.name}": outward(each.interval) for each in found.measures}
     rows, why = (found.rows, INDEPENDENT) if found.bounded else (None, ALIKE)
-    return accuracy_section(known, rows, [f"Measured on {about}.", why], facts)
+    return accuracy_section(_measured(values), rows, [f"Measured on {about}.", why], _measured(facts))
 
 
 def _per_class(found: Evaluation) -> Section:
@@ -462,7 +465,7 @@ def of_transfer(
     title: str,
     facts: Facts,
     told: Sequence[str],
-    guarantee: Guarantee | Sequence[Guarantee],
+    guarantees: Sequence[Guarantee],
     experts: Section,
     card: Card | None = None,
     accuracy: HeldOutAccuracy | None = None,
@@ -477,8 +480,8 @@ def of_transfer(
         What was learned from what: names and values.
     told : sequence of str
         What the source was worth, in sentences; the first one is part of the verdict.
-    guarantee : Guarantee or sequence of Guarantee
-        What is promised about the rows of the source, or of each of several.
+    guarantees : sequence of Guarantee
+        What is promised about the rows of each source.
     experts : Section
         The weights that were found.
     card : mapping of str to str or None, default=None
@@ -491,8 +494,7 @@ def of_transfer(
     Report
         The report.
     """
-    promises = list(guarantee) if isinstance(guarantee, Sequence) else [guarantee]
-    lines, promised = _of_sources(promises)
+    lines, promised = _of_sources(guarantees)
     measured = [] if accuracy is None else [_held_out(accuracy)]
     first = [] if accuracy is None else [accuracy.in_words()]
     sections = [*measured, Section("What the source was worth", notes=told), experts, *promised]

@@ -122,7 +122,11 @@ class Display(ABC):
         str
             The figure as SVG text; the same numbers give the same text with the same matplotlib.
         """
-        return svg(self.plot().figure_)
+        matplotlib = require("matplotlib", "report")
+        target = io.StringIO()
+        with matplotlib.rc_context({"svg.hashsalt": "onefold", "svg.fonttype": "path", "font.size": 10}):
+            self.plot().figure_.savefig(target, format="svg", metadata={"Date": None}, transparent=True)
+        return target.getvalue()
 
     @property
     def numbers(self) -> dict[str, Any]:
@@ -148,15 +152,6 @@ def display_of(numbers: Any) -> Display:
 def new_figure(width: float, height: float) -> Any:
     """A figure of its own, which matplotlib's global state does not know."""
     return require("matplotlib.figure", "report").Figure(figsize=(width, height), layout="constrained")
-
-
-def svg(figure: Any) -> str:
-    """The figure as SVG; the same figure gives the same bytes."""
-    matplotlib = require("matplotlib", "report")
-    target = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "onefold", "svg.fonttype": "path", "font.size": 10}):
-        figure.savefig(target, format="svg", metadata={"Date": None}, transparent=True)
-    return target.getvalue()
 
 
 def figure_format(path: str) -> str:

@@ -506,7 +506,10 @@ class SitePage:
             "approval": site.settings.approval,
             "state": state_of(site.folder),
             "paused": site.is_paused,
-            "approvals": [_entry(entry) for entry in site.approvals().entries()],
+            "approvals": [
+                {**entry.plain, "name": entry.querier.name, "waits": entry.asked > 0, "left": entry.left}
+                for entry in site.approvals().entries()
+            ],
             "log": [_line(entry) for entry in log["entries"][-MOST_LINES:][::-1]],
             "log_entries": log["count"],
             "log_error": wrong,
@@ -544,11 +547,6 @@ class SitePage:
         """Answer nobody until this is taken back."""
         self.site.pause(bool(plain.get("paused")))
         return self.told()
-
-
-def _entry(entry: Any) -> dict[str, Any]:
-    querier = {"id": entry.querier.id, "name": entry.querier.name}
-    return {**entry.plain, **querier, "waits": entry.asked > 0, "left": entry.left}
 
 
 def _line(entry: dict[str, Any]) -> dict[str, Any]:

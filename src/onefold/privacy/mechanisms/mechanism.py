@@ -97,9 +97,8 @@ def _restorer(X: Any, dtype: np.dtype[Any]) -> Restore:
 def draw_shape(shape: int | tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape as a tuple of whole numbers, zero allowed."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    for size in sizes:
-        if isinstance(size, (bool, np.bool_)) or not isinstance(size, (int, np.integer)) or size < 0:
-            raise InvalidInputError("shape must be made of whole numbers of at least 0")
+    if not all(map(Whole(0).accepts, sizes)):
+        raise InvalidInputError("shape must be made of whole numbers of at least 0")
     return tuple(int(size) for size in sizes)
 
 
