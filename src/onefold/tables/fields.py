@@ -154,6 +154,11 @@ class Field:
         return bool(self.levels)
 
     @property
+    def is_amount(self) -> bool:
+        """Whether cells are numbers of a range: no categories, and no dates."""
+        return self.type in ("number", "integer") and not self.is_category
+
+    @property
     def nullable(self) -> bool:
         """Whether missing cells are part of the contract."""
         return self.missing == "indicator"
@@ -276,7 +281,7 @@ class Field:
             return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
         column = cells.stripped(column)
         is_day = self.type == "date" and self.format == "default"
-        if is_day or (self.type in ("number", "integer") and self.written.is_plain and not self.is_category):
+        if is_day or (self.is_amount and self.written.is_plain):
             found = cells.plain_values(column, tokens, days=is_day)
             if found is not None:
                 return self._judged(*found)
@@ -314,6 +319,24 @@ class Field:
             return self.read(column, missing_values)[1]
         missing = cells.cells_of(column, self.tokens(missing_values))[1]
         return np.where(missing, 0 if self.nullable else MISSING, FINE)
+
+    def present(self, parsed: AnyArray) -> tuple[AnyArray, Mask]:
+        """Return what the cells of a label say that have a value, and which these are.
+
+        Parameters
+        ----------
+        parsed : ndarray of shape (n_rows,)
+            Cells as :meth:`read` returns them.
+
+        Returns
+        -------
+        values : ndarray of shape (n_known,)
+            Numbers as they were read; anything else in the declared type.
+        known : ndarray of bool of shape (n_rows,)
+            Which cells have a value.
+        """
+        known = parsed >= 0 if self.is_category else np.isfinite(parsed)
+        return parsed[known] if self.is_amount else np.asarray(self.show(parsed[known])), known
 
     def refuse(self, problems: Integers, first_row: int = 1, where: str = "") -> None:
         """Raise the error of the first cell that has no value in the contract.

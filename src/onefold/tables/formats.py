@@ -115,7 +115,7 @@ class Source(AbstractContextManager["Source"]):
         """
         empty = True
         with own_errors(self.path):
-            for block in self._blocks(columns, rows):
+            for block in self._blocks(columns, max(1, min(rows, MOST_CELLS // max(len(self.names), 1)))):
                 empty = False
                 yield block
         if empty and not self.private:
@@ -579,7 +579,6 @@ class DatabaseSource(Source):
 
     def _blocks(self, columns: Sequence[str], rows: int) -> Iterator[dict[str, Any]]:
         """Rows as the database sends them; a missing value is None among texts and NaN among numbers."""
-        rows = max(1, min(rows, MOST_CELLS // max(len(self.names), 1)))
         places = {name: self.names.index(name) for name in columns}
         while block := self._asked(lambda: self._rows.fetchmany(rows)):
             yield {name: self._column(name, [row[place] for row in block]) for name, place in places.items()}

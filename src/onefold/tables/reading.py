@@ -157,7 +157,6 @@ class CsvSource(formats.Source):
 
     def _line_by_line(self, columns: Sequence[str], rows: int, done: int) -> Iterator[dict[str, Any]]:
         """The rows behind the first ``done``."""
-        rows = max(1, min(rows, formats.MOST_CELLS // len(self.names)))
         places = [self.names.index(name) for name in columns]
         fitting = islice(filter(None, map(self._fitting, self._rows())), done, None)
         while block := list(islice(fitting, rows)):

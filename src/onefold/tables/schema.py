@@ -662,7 +662,7 @@ class Schema(TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"the label {label.name!r} is a number; list its classes in constraints.enum"
             )
-        return np.asarray(label.show(codes[codes >= 0])), codes >= 0
+        return label.present(codes)
 
     def _labels(self, X: Any, strict: bool) -> tuple[Field, AnyArray]:
         """The label, and its cells as they were read."""
@@ -674,7 +674,7 @@ class Schema(TransformerMixin, BaseEstimator):
     def predicts_number(self) -> bool:
         """Whether the label is a number, with a declared range, instead of a class."""
         label = self.label
-        return label is not None and not label.is_category and label.type in ("number", "integer")
+        return label is not None and label.is_amount
 
     def outputs(self, X: Any, *, strict: bool = True) -> tuple[Floats, Mask]:
         """Return the number that the label column holds for each row, and which rows have one.
@@ -698,8 +698,8 @@ class Schema(TransformerMixin, BaseEstimator):
             raise InvalidInputError(
                 f"the label {label.name!r} is no number with a range: declare minimum and maximum, no classes"
             )
-        known = np.isfinite(numbers)
-        return np.clip(numbers[known], label.low, label.high), known
+        found, known = label.present(numbers)
+        return np.clip(found, label.low, label.high), known
 
     def persons(self, X: Any) -> AnyArray:
         """Return whom each row is about, as texts; empty where it is missing.

@@ -25,17 +25,13 @@ Read = tuple[AnyArray, Mask]  # labels of the rows that have one, and which rows
 class _AnyTask:
     """How labels are read, whatever they are; ``where`` and ``place`` begin messages."""
 
-    def present(self, label: Field, parsed: AnyArray) -> Read:
-        """Return the labels that a field has read, and which rows have one."""
-        raise NotImplementedError
-
     def declared(
         self, place: str, column: Any, label: Field, tokens: tuple[str, ...], first: int = 1
     ) -> Read:
         """Read a label column by its field; a cell that says something else is refused, not a missing one."""
         parsed, problems = label.read(column, tokens)
         label.refuse(np.where(problems == MISSING, 0, problems), first, place)
-        return self.present(label, parsed)
+        return label.present(parsed)
 
     def like(self, place: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
         """Read a label column of another table."""
@@ -51,10 +47,6 @@ class ClassTask(_AnyTask):
         """Read a label column about which nothing is declared."""
         labels = as_labels(where, as_text(where, column, first), first)
         return labels, np.ones(len(labels), dtype=np.bool_)
-
-    def present(self, label: Field, parsed: AnyArray) -> Read:
-        """Return the declared classes of the rows that have one, and which these are."""
-        return np.asarray(label.show(parsed[parsed >= 0])), parsed >= 0
 
     def like(self, place: str, column: Any, label: Field, tokens: tuple[str, ...]) -> Read:
         """Read a label column of another table; a class that is not declared stays, as a text."""
@@ -135,10 +127,6 @@ class NumberTask(_AnyTask):
             raise InvalidInputError(f"{where} holds cells that are no numbers") from None
         _require_present(where, ~np.isfinite(values), first)
         return values, np.ones(len(values), dtype=np.bool_)
-
-    def present(self, label: Field, parsed: AnyArray) -> Read:
-        """Return the numbers of the rows that have one, and which these are."""
-        return parsed[np.isfinite(parsed)], np.isfinite(parsed)
 
     def shortage(self, labels: AnyArray, known: Mask) -> str | None:
         """Return why nothing can be learned from numbers; None if something can."""
