@@ -99,6 +99,14 @@ def test_reasons_are_told_in_the_columns_and_units_of_the_table(table: pd.DataFr
     assert told == {"bmi": "16 kg/m2", "colour": "missing", "seen": "2020-01-01", "noise": "missing"}
 
 
+def test_categories_of_numbers_are_told_by_their_numbers() -> None:
+    schema = Schema([Field("stage", "integer", levels=(3, 5, 7)), Field("age", low=0, high=100)])
+    rows = {"stage": [3, 5, 7, 5, 3], "age": [20.0, 30.0, 40.0, 50.0, 60.0]}
+    found = explain(Scored(lambda table: schema.transform(table)[:, :2]), rows, schema=schema)
+    values = [{reason.column: reason.value for reason in each.reasons} for each in found]
+    assert values[:3] == [{"stage": str(k), "age": str(a)} for k, a in ((3, 20), (5, 30), (7, 40))]
+
+
 def test_private_model_explains_itself_from_the_release_alone(table: pd.DataFrame) -> None:
     model = MomentClassifier(50.0, schema=SCHEMA).fit(table)
     assert model.explain(table[:1], table)[0].reasons[0].column in {"bmi", "colour"}

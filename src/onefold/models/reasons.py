@@ -223,8 +223,7 @@ class Columns:
             return ColumnReason(name, "", "", weight)
         if cell < 0 if known.is_category else math.isnan(cell):
             return ColumnReason(name, "missing", "", weight)
-        is_number = known.type in ("number", "integer")
-        value = f"{cell:.4g}" if is_number else str(known.show(np.array([cell]))[0])
+        value = f"{cell:.4g}" if known.is_amount else str(known.show(np.array([cell]))[0])
         if known.is_category:
             return ColumnReason(name, value, "", weight)
         level = _level(float(cell), others.cells[place])
