@@ -421,18 +421,19 @@ def site_log_page(exported: Mapping[str, Any]) -> str:
 
 
 def _log_row(entry: Mapping[str, Any]) -> list[str]:
-    facts, (querier, purpose, rows) = entry["facts"], asked_in(entry)
+    facts, asked = entry["facts"], asked_in(entry)
     key = f" (key {facts['id']})" if facts.get("id") else ""
-    cells = [str(entry["number"]), _moment(entry["time"]), entry["event"], f"{querier}{key}", purpose]
-    return [*cells, "" if rows is None else str(rows), _more(entry["event"], facts), str(entry["sum"])]
+    who, rows = f"{asked['querier']}{key}", "" if asked["rows"] is None else str(asked["rows"])
+    cells = [str(entry["number"]), _moment(entry["time"]), entry["event"], who, asked["purpose"], rows]
+    return [*cells, _more(entry["event"], facts), str(entry["sum"])]
 
 
-def asked_in(entry: Mapping[str, Any]) -> tuple[str, str, int | None]:
+def asked_in(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Who asked, for which purpose and about how many rows, by an entry of the log of a site."""
     facts = entry["facts"]
     purpose = str(facts.get("purpose") or facts.get("stated") or "")
     rows = facts.get("rows", facts.get("asked", facts.get("allowed")))
-    return str(facts.get("querier", "")), purpose, rows
+    return {"querier": str(facts.get("querier", "")), "purpose": purpose, "rows": rows}
 
 
 def _more(event: str, facts: Mapping[str, Any]) -> str:

@@ -190,7 +190,8 @@ def serve(
     ...
     onefold.exceptions.InvalidInputError: 0.0.0.0: the pages are for this machine only, use 127.0.0.1
     """
-    check_loopback(host)
+    if host not in ("localhost", "127.0.0.1", "::1"):
+        raise InvalidInputError(f"{host}: the pages are for this machine only, use 127.0.0.1")
     uvicorn = require("uvicorn", "serve")
     token = secrets.token_urlsafe(24)
     app = create_app(token, ledger=ledger, site=site, federation=federation)
@@ -385,13 +386,6 @@ def _told(answer: Callable[[Request], Any]) -> Callable[[Request], Any]:
 # --- who may use the pages: the holder of the token, on this machine, from a page of this very server -------
 
 
-def check_loopback(host: str) -> str:
-    """Refuse an address that other machines could reach."""
-    if host not in ("localhost", "127.0.0.1", "::1"):
-        raise InvalidInputError(f"{host}: the pages are for this machine only, use 127.0.0.1")
-    return host
-
-
 class TokenGate:
     """Middleware that answers nobody but the holder of the token, who shows it in a header of every question.
 
@@ -510,7 +504,10 @@ class SitePage:
                 {**entry.plain, "name": entry.querier.name, "waits": entry.asked > 0, "left": entry.left}
                 for entry in site.approvals().entries()
             ],
-            "log": [_line(entry) for entry in log["entries"][-MOST_LINES:][::-1]],
+            "log": [
+                {"time": entry["time"], "event": entry["event"], **asked_in(entry)}
+                for entry in log["entries"][-MOST_LINES:][::-1]
+            ],
             "log_entries": log["count"],
             "log_error": wrong,
             **self._spent(),
@@ -547,11 +544,6 @@ class SitePage:
         """Answer nobody until this is taken back."""
         self.site.pause(bool(plain.get("paused")))
         return self.told()
-
-
-def _line(entry: dict[str, Any]) -> dict[str, Any]:
-    asked = dict(zip(("querier", "purpose", "rows"), asked_in(entry), strict=True))
-    return {"time": entry["time"], "event": entry["event"], **asked}
 
 
 class FederationPage:

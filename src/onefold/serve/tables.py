@@ -115,14 +115,12 @@ class OpenTables:
 
     def __init__(self) -> None:
         self._open: OrderedDict[str, OpenTable] = OrderedDict()
-        self._alone = threading.RLock()
+        self._alone = threading.Lock()
         sweep_dead()
 
     def close(self) -> None:
         """Delete everything."""
-        with self._alone:
-            for name in list(self._open):
-                self.drop(name)
+        self.sweep(-math.inf)
 
     def drop(self, name: str) -> None:
         """Delete one table and all that was made of it."""
@@ -140,11 +138,11 @@ class OpenTables:
             self._open[name].used = time.monotonic()
             return self._open[name]
 
-    def sweep(self) -> None:
-        """Delete tables that nobody has used for an hour."""
+    def sweep(self, seconds: float = STALE_SECONDS) -> None:
+        """Delete tables that nobody has used for an hour, or for so long."""
         now = time.monotonic()
         with self._alone:
-            stale = [name for name, found in self._open.items() if now - found.used > STALE_SECONDS]
+            stale = [name for name, found in self._open.items() if now - found.used > seconds]
         for name in stale:
             self.drop(name)
 
