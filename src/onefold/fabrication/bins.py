@@ -235,22 +235,6 @@ class Bins:
         """Number of coarse cells of each column."""
         return tuple(int(own.max()) + 1 for own in self.cells)
 
-    def equals(self, other: "Bins") -> bool:
-        """Tell whether these are the same bins with the same weights.
-
-        Parameters
-        ----------
-        other : Bins
-            Others.
-
-        Returns
-        -------
-        bool
-            Whether nothing differs.
-        """
-        mine, theirs = (*self.cells, *self.weights), (*other.cells, *other.weights)
-        return len(mine) == len(theirs) and all(map(np.array_equal, mine, theirs))
-
     def spread(self, column: int, coarse: Index, rng: np.random.Generator) -> Index:
         """Draw a fine cell for each coarse one, by the weights.
 

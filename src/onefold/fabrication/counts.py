@@ -21,7 +21,7 @@ from onefold.fabrication.bins import FINE, Bins, ColumnCells, coarse_bins, fine_
 from onefold.privacy.calibration import epsilon_of
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.samplers import RandomState, byte_stream, rounded_gaussian
-from onefold.tables import Field, Schema
+from onefold.tables import Schema
 from onefold.tables.schema import differing
 
 __all__ = ["CountLayout", "CountingPlan", "TableCounts"]
@@ -300,7 +300,8 @@ class TableCounts(Stored):
             raise InvalidInputError(
                 "the counts are of different cells: all sites need the same epsilon, delta and neighbours"
             )
-        if not self.bins.equals(other.bins):
+        bins, others = ((*own.cells, *own.weights) for own in (self.bins, other.bins))
+        if len(bins) != len(others) or not all(map(np.array_equal, bins, others)):
             raise InvalidInputError("the counts were made with different bins: give all sites the same ones")
         if self.is_raw != other.is_raw:
             raise InvalidInputError("counts that wait for noise cannot be added to counts with noise")
@@ -445,9 +446,12 @@ class CountingPlan:
     @classmethod
     def of(cls, schema: Schema, n_fine: int) -> "CountingPlan":
         """Plan with a given number of fine cells."""
-        columns = tuple(ColumnCells.of(field, n_fine) for field in _counted(schema))
-        n_classes = len(_classes(schema)) or 1
-        return cls(schema.digest, n_fine, columns, n_classes, _pairs(len(columns)))
+        classes = _classes(schema)
+        roles = ("feature",) if classes else ("feature", "label")
+        columns = tuple(ColumnCells.of(field, n_fine) for field in schema.fields if field.role in roles)
+        if not columns:
+            raise InvalidInputError("the schema has no feature: there is nothing to synthesize")
+        return cls(schema.digest, n_fine, columns, len(classes) or 1, _pairs(len(columns)))
 
     @classmethod
     def for_noise(cls, schema: Schema, rows_about: float, noise: float) -> "CountingPlan":
@@ -524,14 +528,6 @@ def _classes(schema: Schema) -> tuple[Any, ...]:
     if label is None or not 1 < len(label.levels) <= MOST_CLASSES:
         return ()
     return label.levels
-
-
-def _counted(schema: Schema) -> list[Field]:
-    roles = ("feature",) if _classes(schema) else ("feature", "label")
-    found = [field for field in schema.fields if field.role in roles]
-    if not found:
-        raise InvalidInputError("the schema has no feature: there is nothing to synthesize")
-    return found
 
 
 def _pairs(n: int) -> tuple[tuple[int, int], ...]:

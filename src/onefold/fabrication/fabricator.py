@@ -416,16 +416,12 @@ def divide_noisy(rows: Array, groups: Sequence[Index], branch_size: int, varianc
     """
     parts: list[Index] = []
     for group in groups:
-        if len(group) <= branch_size:
-            parts.append(group)
-            continue
         n_parts = branch_count(len(group), branch_size)
         components = _without_noise(rows[group], variance) if n_parts > 1 else None
         if components is None:
             parts += consecutive(group, n_parts)
         else:
-            everything = np.arange(len(group))
-            found = split(components, everything, 1.0, branch_size, "kmeans", 0)
+            found = split(components, np.arange(len(group)), 1.0, branch_size, "kmeans", 0)
             parts += [group[part] for part in found]
     return parts
 

@@ -6,7 +6,7 @@ rule and the temperature are chosen by what the moments, and rows that are left 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 from onefold._base.arrays import Array, Floats, Index, Labels
 from onefold.fabrication.exact import MomentFolds, plain_moments, statistic_of
 from onefold.fabrication.maps import RowMap
-from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, QuadraticScores, fold_ridge
+from onefold.models.ridge import TAILS, LinearScores, PooledSpectrum, fold_ridge
 from onefold.privacy.moments import PrivateMoments
 
 __all__ = [
@@ -24,7 +24,6 @@ __all__ = [
     "density_temperature",
     "noisy_head",
     "plain_head",
-    "quadratic_head",
     "ridge_of_folds",
 ]
 
@@ -32,12 +31,6 @@ MOST_LEFT_OUT = 1000  # rows that are left out, one by one, to find the temperat
 
 
 # --- from a release alone -----------------------------------------------------------------------------------
-
-
-def quadratic_head(moments: PrivateMoments, covariances: Floats, objective: str) -> QuadraticScores:
-    """Return the quadratic discriminant of repaired means and covariances."""
-    sizes = np.log(np.maximum(moments.counts_, 1.0)) if objective == "accuracy" else 0.0
-    return QuadraticScores.of_gaussians(moments.means_, covariances, sizes)
 
 
 def noisy_head(moments: PrivateMoments, objective: str) -> LinearScores:
@@ -71,7 +64,6 @@ class PlainHead:
     rule: str
     ridge: float
     error: float  # estimated mean squared error of ridge regression on other rows
-    temperature: float
 
 
 def plain_head(
@@ -84,8 +76,7 @@ def plain_head(
     tried = [_tried(rows, labels, row_map, folds, classes) for row_map in row_maps]
     row_map, moments, spectrum, ridge, error = min(tried, key=lambda one: one[-1])
     if folds is not None:
-        scores = spectrum.scores(rule, ridge)
-        return PlainHead(row_map, moments, scores, rule, ridge, error, scores.temperature)
+        return PlainHead(row_map, moments, spectrum.scores(rule, ridge), rule, ridge, error)
     some = np.linspace(0, len(rows) - 1, min(len(rows), MOST_LEFT_OUT)).astype(np.intp)
     codes = np.searchsorted(moments.classes_, labels)[some]
     mapped = row_map.apply(rows[some])
@@ -94,8 +85,8 @@ def plain_head(
     left_out = {each: spectrum.left_out(each, ridge, mapped, codes) for each in rules}
     rule = _confirmed(left_out, rule, codes)
     scores = spectrum.scores(rule, ridge)
-    temperature = _temperature(left_out[rule], codes, scores.temperature)
-    return PlainHead(row_map, moments, scores, rule, ridge, error, temperature)
+    scores = replace(scores, temperature=_temperature(left_out[rule], codes, scores.temperature))
+    return PlainHead(row_map, moments, scores, rule, ridge, error)
 
 
 def _tried(

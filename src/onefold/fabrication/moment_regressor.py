@@ -357,11 +357,8 @@ class MomentRegressor(RegressorMixin, OnMoments):
 
     def _kept_values(self, compact: bool) -> dict[str, Any]:
         return super()._kept_values(compact) | {
-            "pair_map_": self.pair_map_,
             "x_range": None if self.x_range is None else self._box,
             "y_declared": self._is_declared,
-            "residuals_": self.residuals_,
-            "feature_names_in_": [str(name) for name in getattr(self, "feature_names_in_", [])],
         }
 
     def _take_over(self, values: dict[str, Any]) -> None:
@@ -587,8 +584,7 @@ def _reach(outside: float) -> float:
 
 def _checked_residuals(found: Any) -> Floats:
     """Residuals that a file holds; a ValueError for anything else."""
-    if found.ndim != 1 or found.dtype != np.float64 or not 1 <= len(found) <= MOST_LEFT_OUT:
-        raise ValueError("the residuals are not what they should be")
-    if not (np.isfinite(found).all() and (found >= 0.0).all() and (np.diff(found) >= 0.0).all()):
+    fitting = found.ndim == 1 and found.dtype == np.float64 and 1 <= len(found) <= MOST_LEFT_OUT
+    if not (fitting and np.isfinite(found).all() and found[0] >= 0.0 and (np.diff(found) >= 0.0).all()):
         raise ValueError("the residuals are not what they should be")
     return np.asarray(found)

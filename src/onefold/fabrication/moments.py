@@ -21,7 +21,6 @@ from onefold.fabrication.moment_heads import (
     density_temperature,
     noisy_head,
     plain_head,
-    quadratic_head,
     ridge_of_folds,
 )
 from onefold.fabrication.on_moments import ClassesOnMoments, declared_radius
@@ -242,7 +241,7 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         found.moments.encoding_ = self._encoding(found.row_map)
         self.row_map_, self.rule_ = found.row_map, found.rule
         self.ridge_, self.held_out_error_ = found.ridge, found.error
-        self._take(found.moments, found.scores, found.temperature)
+        self._take(found.moments, found.scores, found.scores.temperature)
         return self
 
     def site_moments(self, X: Any, y: Any = None, groups: Any = None) -> PrivateMoments | MomentFolds:
@@ -403,11 +402,6 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
         found = {"rule_": NotRequired[str], **dict.fromkeys(("ridge_", "temperature_"), NotRequired[float])}
         return {**super()._kept(), "row_map_": RowMap | None, **found}
 
-    def _kept_values(self, compact: bool) -> dict[str, Any]:
-        found = ("row_map_", "rule_", "ridge_", "temperature_")
-        names = found[:1] if self.row_map_ is None else found
-        return super()._kept_values(compact) | {name: getattr(self, name) for name in names}
-
     def _take_over(self, values: dict[str, Any]) -> None:
         """Become the classifier of this release."""
         moments, row_map = values["moments_"], values["row_map_"]
@@ -479,7 +473,8 @@ class MomentClassifier(ClassifierMixin, ClassesOnMoments):
             shrinkage = 1.0 if self.shrinkage == "auto" and not self._schema.plain else self.shrinkage
             covariances = moments.covariances(shrinkage, self.floor, self.least)
             self.rule_ = "qda"
-            head = quadratic_head(moments, covariances, self.objective)
+            sizes = np.log(np.maximum(moments.counts_, 1.0)) if self.objective == "accuracy" else 0.0
+            head = QuadraticScores.of_gaussians(moments.means_, covariances, sizes)
             self._take(moments, head, density_temperature(moments))
             return
         if self.head == "qda":

@@ -186,7 +186,7 @@ class OnMoments(Stored, BaseEstimator):
             raise InvalidInputError(
                 f"a {self.kind} with an encoder has no file: save its moments_, and use from_moments"
             )
-        return {"moments_": self.moments_}
+        return super()._kept_values(compact)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "moments_")

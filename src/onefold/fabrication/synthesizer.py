@@ -425,7 +425,8 @@ class TableSynthesizer(Stored, BaseEstimator):
         check_is_fitted(self)
         check_parameter("n", n, (Whole(0), None))
         rng = generator(random_state)
-        cells, classes = self._drawn(min(self.n_rows_, MOST_ROWS) if n is None else int(n), rng)
+        n_rows = min(self.n_rows_, MOST_ROWS) if n is None else int(n)
+        cells, classes = draw_cells(self._repaired, self.structure_, n_rows, rng)
         bins = self.counts_.bins
         parsed = {
             column.name: column.draw(bins.spread(place, cells[place], rng), rng)
@@ -435,16 +436,13 @@ class TableSynthesizer(Stored, BaseEstimator):
             parsed[self.schema.label.name] = classes
         return frame_of(self.schema.show(parsed), getattr(self, "_kind", ""))
 
-    def _drawn(self, n: int, rng: np.random.Generator) -> tuple[AnyArray, Index]:
-        return draw_cells(self._repaired, self.structure_, n, rng)
-
     @property
     def quality_(self) -> TableQuality:
         """How close synthetic rows come to the noisy counts, and how close those are to the table."""
         check_is_fitted(self)
         if self._quality is None:
             n = min(max(self.n_rows_, 1), JUDGED_ROWS)
-            cells, classes = self._drawn(n, np.random.default_rng(0))
+            cells, classes = draw_cells(self._repaired, self.structure_, n, np.random.default_rng(0))
             self._quality = judge_rows(self._repaired, self.counts_, self.structure_, cells, classes)
         return self._quality
 

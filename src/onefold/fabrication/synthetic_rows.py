@@ -12,7 +12,7 @@ drawn along it.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -513,13 +513,9 @@ def mock_table(schema: Schema, n: int = 100, random_state: RandomState = None) -
         if field.role not in ("feature", "label"):
             continue
         column = ColumnCells.of(field, 1)
-        if column.edges is None:
-            cells = rng.integers(0, column.n_levels, n)
-        else:  # one cell from end to end
-            column = ColumnCells(
-                field.name, 1, column.nullable, column.edges[[0, -1]], column.whole, column.unit
-            )
-            cells = np.zeros(n, dtype=np.intp)
+        if column.edges is not None:  # one cell from end to end, of which no choice is made
+            column = replace(column, n_levels=1, edges=column.edges[[0, -1]])
+        cells = rng.integers(0, column.n_levels, n)
         if column.nullable and field.role == "feature":
             cells = np.where(rng.random(n) < 0.1, column.n_levels, cells)
         parsed[field.name] = column.draw(cells, rng)

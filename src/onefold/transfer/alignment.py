@@ -15,7 +15,7 @@ from onefold.transfer.learners import GaussianModel, Mixture, Projection, log_pr
 if TYPE_CHECKING:
     from onefold.transfer.source import PrivateSource
 
-__all__ = ["Way", "mapped_rows", "overall_mean", "procrustes", "subspace_alignment", "ways_to"]
+__all__ = ["Way", "mapped_rows", "procrustes", "subspace_alignment", "ways_to"]
 
 PROCRUSTES = "procrustes"  # to_source: use nothing of the source but the shape that its class means form
 RIDGE = 0.05  # added to the covariance inside a class, in units of its mean variance
@@ -61,11 +61,6 @@ def mapped_rows(to_source: Any, rows: Array) -> Array:
     if not np.isfinite(mapped).all():
         raise InvalidInputError("to_source gave a NaN or infinite value")
     return mapped if mapped.dtype in (np.float32, np.float64) else mapped.astype(np.float64)
-
-
-def overall_mean(description: Description) -> Floats:
-    """Compute the mean of all records of a source."""
-    return np.asarray(description.counts @ description.means / description.counts.sum())
 
 
 def procrustes(description: Description, coordinates: Floats, codes: Index) -> Floats:
@@ -225,7 +220,8 @@ def _prior(described: Description, projection: Projection, coordinates: Floats) 
         within = ledoit_wolf(coordinates)[0]
     size = len(within)
     floor = max(RIDGE * float(np.trace(within)) / size, np.finfo(float).tiny ** 0.5)
-    shift = coordinates.mean(axis=0) - projection(overall_mean(described)[None])[0]
+    overall = described.counts @ described.means / described.counts.sum()  # the mean of all records
+    shift = coordinates.mean(axis=0) - projection(overall[None])[0]
     return Prior(projection(described.means), within + floor * np.eye(size), shift)
 
 
@@ -312,17 +308,13 @@ def fit_shrunk(coordinates: Floats, codes: Index, prior: Prior, *, refine: bool)
         scatter = (coordinates * beliefs.sum(axis=1)[:, None]).T @ coordinates
         scatter += (means * total).T @ means - crossed - crossed.T
         covariance = (scatter + rows_of_source * prior.within) / (total.sum() + rows_of_source)
-        fitted = _shared(means, covariance)
+        # What the determinant of one covariance adds is the same for every class.
+        whitening = np.repeat(_whitening(covariance)[None], n_classes, axis=0)
+        fitted = Mixture(means, whitening, np.zeros(n_classes))
         if refine and not last:
             beliefs = np.exp(log_probabilities(fitted.scores(coordinates)))
             beliefs[known] = certain
     return fitted
-
-
-def _shared(means: Floats, covariance: Floats) -> Mixture:
-    """Return Gaussians of one covariance; what its determinant adds is the same for every class."""
-    whitening = np.repeat(_whitening(covariance)[None], len(means), axis=0)
-    return Mixture(means, whitening, np.zeros(len(means)))
 
 
 def _whitening(covariance: Floats) -> Floats:

@@ -428,20 +428,19 @@ def _weigh_on_folds(task: Task, scales: Sequence[float], rng: np.random.Generato
     present = np.unique(task.codes[task.codes >= 0])
     prior = np.array([candidate.prior for candidate in task.candidates])
     own = np.array([candidate.kind in OF_TARGET for candidate in task.candidates])
-    said: list[list[Floats]] = [[] for _ in task.candidates]
-    truths, fair, folds = [], [], []
+    parts = []
     for fold, (hidden, shown) in enumerate(_folds(task.codes, rng)):
         models = task.fit(shown, _sample(shown, FOLD_ROWS, rng, hidden))
-        for candidate, model, scale, into in zip(task.candidates, models, scales, said, strict=True):
+        said = []
+        for candidate, model, scale in zip(task.candidates, models, scales, strict=True):
             scores = bounded(task.scores(candidate, model, hidden), scale)
-            into.append(neutral(scores, present) if candidate.kind in OF_TARGET else scores)
-        truths.append(task.codes[hidden])
-        fair.append(np.isin(truths[-1], shown))
-        folds.append(np.full(len(hidden), fold))
-    if not truths:  # one labelled row, and no source
+            said.append(neutral(scores, present) if candidate.kind in OF_TARGET else scores)
+        truth = task.codes[hidden]
+        parts.append((np.stack(said, axis=1), truth, np.isin(truth, shown), np.full(len(hidden), fold)))
+    if not parts:  # one labelled row, and no source
         return Weighed(prior, np.where(own, prior, 0.0))
-    truth, shown_class, fold_of = (np.concatenate(part) for part in (truths, fair, folds))
-    return weigh(HeldOut(own, [np.concatenate(each) for each in said], truth, shown_class, fold_of, prior))
+    experts, truth, fair, folds = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return weigh(HeldOut(own, list(np.moveaxis(experts, 1, 0).copy()), truth, fair, folds, prior))
 
 
 def weigh(held: HeldOut) -> Weighed:
