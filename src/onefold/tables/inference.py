@@ -168,6 +168,8 @@ class _Column:
 
     def as_answer(self, task: str, closed: bool) -> Field:
         """Propose the classes or the range of numbers, as the task says or the cells suggest."""
+        if not self.cells:
+            raise self._unfit("is empty")
         reason = self._amount() if task == "auto" else None
         is_number = task == "regression" or reason is not None
         return self.as_output(closed, reason) if is_number else self.as_label()
@@ -185,7 +187,6 @@ class _Column:
 
     def as_label(self) -> Field:
         """Propose the classes."""
-        self._require_cells()
         if self.is_cut or len(self.cells) > MOST_CLASSES:
             raise self._unfit(f"must hold classes: it has more than {MOST_CLASSES} values; {REGRESSION}")
         kind = self._kind()
@@ -208,7 +209,6 @@ class _Column:
 
     def as_output(self, closed: bool, reason: str | None = None) -> Field:
         """Propose the range of numbers that are to be predicted; a reason says why they are no classes."""
-        self._require_cells()
         read = self._best_format()
         if read is None or not read[1].size:
             raise self._unfit("does not hold numbers to predict")
@@ -220,10 +220,6 @@ class _Column:
         told = RANGE if reason is None else f"guessed: {reason}, so it is a number; {RANGE}"
         own = _outward(low, high, whole, closed) | {"role": "label", "written": read[0], "missing": "refuse"}
         return self._made("integer" if whole else "number", told, "", junk=read[3], **own)
-
-    def _require_cells(self) -> None:
-        if not self.cells:
-            raise self._unfit("is empty")
 
     def _unfit(self, reason: str) -> InvalidInputError:
         return InvalidInputError(f"the label column {self.name!r} {reason}")
@@ -376,7 +372,7 @@ class _Column:
 
     def _best_format(self) -> tuple[NumberFormat, Floats, AnyArray, tuple[str, ...]] | None:
         """The format in which nearly all cells are numbers, these, how often each is there, and the rest."""
-        if not self.cells or self._kind() in (bool, np.datetime64) or self._has_codes():
+        if self._kind() in (bool, np.datetime64) or self._has_codes():
             return None
         counts = np.array(list(self.cells.values()))
         cells = list(self.cells)

@@ -334,8 +334,6 @@ def read_table(
             names = source.names if columns is None else columns
             source.require(names)
             return gather(source, names)
-        if columns is None:
-            columns = _used(schema, source.names)
         blocks = _declared_blocks(source, schema, _Asked(mode="private"), columns)
         table: Table = joined(list(blocks)).X
     return table
@@ -399,12 +397,9 @@ def _blocks(source: Any, schema: Schema | Literal["numbers"] | None, asked: _Ask
             yield _like(_all_columns(opened, asked, schema), schema, asked)
         else:
             schema = schema.with_encoders(asked.encoders).with_roles(asked.label, asked.person, asked.ignore)
-            private = asked.mode == "private"
-            opened.require(
-                [] if private else [known.name for known in (schema.label, schema.person) if known]
-            )
-            used = _used(schema, opened.names)
-            yield from _declared_blocks(opened, schema, asked, used)
+            if asked.mode != "private":
+                opened.require(known.name for known in (schema.label, schema.person) if known)
+            yield from _declared_blocks(opened, schema, asked)
 
 
 def joined(parts: list[Rows]) -> Rows:
@@ -636,13 +631,13 @@ def _about_persons(schema: Schema, table: Table) -> list[str]:
     return []
 
 
-def _used(schema: Schema, names: Collection[str]) -> list[str]:
-    """The columns that a schema has a use for: the features, and if they are there those not ignored."""
-    left_out = {known.name for known in schema.fields if known.name not in names or known.role == "ignored"}
-    return [known.name for known in schema.fields if known.role == "feature" or known.name not in left_out]
-
-
-def _declared_blocks(source: Source, schema: Schema, asked: _Asked, columns: Sequence[str]) -> Iterator[Rows]:
+def _declared_blocks(
+    source: Source, schema: Schema, asked: _Asked, columns: Sequence[str] | None = None
+) -> Iterator[Rows]:
+    """The columns wanted, else those that a schema has a use for: features, and what is there to be used."""
+    if columns is None:
+        there = {known.name for known in schema.fields if known.role != "ignored"} & {*source.names}
+        columns = [known.name for known in schema.fields if known.role == "feature" or known.name in there]
     source.require(columns)
     schema, first = schema.beside(source.path), 1
     wanted = [*dict.fromkeys((*columns, *asked.keep))]

@@ -350,8 +350,7 @@ class Schema(TransformerMixin, BaseEstimator):
         Schema
             A new schema.
         """
-        known = {name: self.field(name) for name in places}
-        changed = {name: known[name].with_encoder(place) for name, place in places.items()}
+        changed = {name: self.field(name).with_encoder(place) for name, place in places.items()}
         return self.with_fields(changed.get(each.name, each) for each in self.fields)
 
     def beside(self, path: Any) -> "Schema":
@@ -600,8 +599,6 @@ class Schema(TransformerMixin, BaseEstimator):
         """
         if not self.features:
             raise InvalidInputError("the schema has no feature: declare a column that can be learned from")
-        if self.plain:
-            return np.column_stack([parsed[known.name] for known in self.features])
         return np.hstack([known.encode(parsed[known.name]) for known in self.features])
 
     def decode(self, encoded: Floats) -> Arrays:
