@@ -334,8 +334,7 @@ class Fabricator(BaseEstimator):
         check_parameters(self)
         rows: Array = check_rows(self, X, declared_type=True)
         labels: Labels | None = None if y is None else column_or_1d(y)
-        if labels is not None:
-            check_consistent_length(rows, labels)
+        check_consistent_length(rows, labels)
         return rows, labels
 
     def _limited(self, X: Any, y: Any, person: Any, random_state: Any) -> tuple[Array, Labels | None]:

@@ -656,7 +656,11 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
         for code, count in enumerate(shares):
             normal = rng.standard_normal((count, means.shape[1])) * np.sqrt(values[code])
             parts.append(means[code] + normal @ vectors[code].T)
-        return self._on_sphere(np.vstack(parts)), np.repeat(self.classes_, shares)
+        drawn = np.vstack(parts)
+        # Records have norm one, or at most one, as those of the release.
+        norms = np.linalg.norm(drawn, axis=1, keepdims=True)
+        drawn /= np.maximum(norms, math.ulp(1.0) if self.moments_.has_unit_rows else 1.0)
+        return drawn, np.repeat(self.classes_, shares)
 
     def sample_table(
         self,
@@ -689,12 +693,6 @@ class MomentFabricator(TransformerMixin, ClassesOnMoments):
         if schema.label is not None:
             found[schema.label.name] = np.asarray(labels)
         return {known.name: found[known.name] for known in schema.fields if known.name in found}
-
-    def _on_sphere(self, drawn: Floats) -> Floats:
-        """Scale records as the release does: to norm one, or to at most one."""
-        norms = np.linalg.norm(drawn, axis=1, keepdims=True)
-        smallest = math.ulp(1.0) if self.moments_.has_unit_rows else 1.0
-        return np.asarray(drawn / np.maximum(norms, smallest))
 
 
 def _whole_parts(shares: Floats, total: int) -> Index:

@@ -159,13 +159,7 @@ def fixed(noisy: Array, step: Step, n_steps: int) -> Fabrication:
 def documented_images(noisy: Array, step: Step, raw: Array) -> Fabrication:
     """Stop when the noisy rows are modelled no worse than the raw ones (000 eq. 92). Looks at raw rows."""
     allowed = _modelling_error(raw, step(raw).images)  # eq. 88
-    rows = noisy
-    for n_steps in range(MAXIMUM_STEPS + 1):
-        result = step(rows)
-        if n_steps == MAXIMUM_STEPS or _modelling_error(rows, result.images) <= allowed:
-            break
-        rows = result.smoothed
-    return Fabrication(rows, result.images, n_steps)
+    return _smoothed_until(lambda rows, result: _modelling_error(rows, result.images) <= allowed, noisy, step)
 
 
 def documented_smoothing(noisy: Array, step: Step, raw: Array) -> Fabrication:
@@ -173,14 +167,22 @@ def documented_smoothing(noisy: Array, step: Step, raw: Array) -> Fabrication:
 
     Frobenius norms throughout; the document prints a spectral norm in the last place.
     """
-    rows = step(noisy).smoothed
-    nearest = float(np.linalg.norm(rows - raw))
-    for n_steps in range(1, MAXIMUM_STEPS + 1):
+
+    def is_farther(rows: Array, result: Smoothing) -> bool:
+        return bool(np.linalg.norm(result.smoothed - raw) >= np.linalg.norm(rows - raw))
+
+    return _smoothed_until(is_farther, step(noisy).smoothed, step, n_before=1)
+
+
+def _smoothed_until(
+    is_last: Callable[[Array, Smoothing], bool], rows: Array, step: Step, n_before: int = 0
+) -> Fabrication:
+    """Smooth rows until another step is not wanted; ``n_before`` steps were made already."""
+    for n_steps in range(n_before, MAXIMUM_STEPS + 1):
         result = step(rows)
-        distance = float(np.linalg.norm(result.smoothed - raw))
-        if n_steps == MAXIMUM_STEPS or distance >= nearest:
+        if n_steps == MAXIMUM_STEPS or is_last(rows, result):
             break
-        rows, nearest = result.smoothed, distance
+        rows = result.smoothed
     return Fabrication(rows, result.images, n_steps)
 
 

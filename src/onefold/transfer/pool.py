@@ -363,10 +363,7 @@ def _sample(codes: Index, at_most: int, rng: np.random.Generator, hidden: Index 
 
 def typical_lead(scores: Floats) -> float:
     """Return the median lead of the best class over the second: the unit of an expert's scores."""
-    if scores.shape[1] < 2:
-        return 1.0
-    top = np.partition(scores, -2, axis=1)[:, -2:]
-    lead = float(np.median(top[:, 1] - top[:, 0]))
+    lead = float(np.median(_lead(scores, scores.argmax(axis=1))))
     return lead if np.isfinite(lead) and lead > 0.0 else 1.0
 
 
