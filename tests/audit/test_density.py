@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from onefold.audit import density_difference
-from onefold.audit.density import _folds, _precedes
+from onefold.audit.density import _precedes
 from onefold.exceptions import InvalidInputError
 from reference import density_difference as literal
 
@@ -47,7 +47,8 @@ def test_cross_validation_chooses_as_the_reference() -> None:
         a, b = np.sort(a, axis=0), np.sort(b, axis=0)
         assert _precedes(b, a)  # the shorter sample takes the first seed
         seeds = np.random.SeedSequence(0).spawn(2)
-        folds = _folds(len(a), 3, seeds[1]), _folds(len(b), 3, seeds[0])
+        pairs = ((a, seeds[1]), (b, seeds[0]))
+        folds = [np.random.default_rng(seed).permutation(len(rows)) % 3 for rows, seed in pairs]
         expected = literal.choose(a, b, pooled(a, b), widths, ridges, *folds)
         assert (found.width, found.regularisation) == pytest.approx(expected)
         chosen.add(expected)

@@ -430,7 +430,8 @@ def _low_bits(target: AttackTarget, releases: list[Floats], confidence: float) -
 
     def looks(first: Floats, second: Floats) -> list[tuple[str, Look]]:
         finest = min(int(_lowest_bit(part).min()) for part in (first, second))
-        ratios = _residue_ratios(_residues(first, finest), _residues(second, finest))
+        counts = [np.bincount(_residues(part, finest), minlength=256) + 1.0 for part in (first, second)]
+        ratios = np.log(counts[1] / counts[0])
         found: list[tuple[str, Look]] = [
             ("lowest binary digit", lambda outputs: _lowest_bit(outputs[:, 0]).astype(np.float64)),
             ("last eight binary digits", lambda outputs: ratios[_residues(outputs[:, 0], finest)]),
@@ -459,11 +460,6 @@ def _lowest_bit(numbers: Floats) -> Any:
 
 def _residues(numbers: Floats, finest: int) -> Any:
     return np.mod(np.ldexp(np.ravel(numbers), -finest), 256.0).astype(np.intp)
-
-
-def _residue_ratios(first: Any, second: Any) -> Floats:
-    counts = [np.bincount(part, minlength=256) + 1.0 for part in (first, second)]
-    return np.log(counts[1] / counts[0])
 
 
 # --- everything but the numbers ----------------------------------------------------------------------------

@@ -95,6 +95,12 @@ scale = _value(
 key_id = _value(
     str, lambda value: bool(re.fullmatch("[0-9a-f]{64}", value)), "the id of a key: 64 hexadecimal digits"
 )
+named_path = _value(lambda text: text.partition("=")[::2], all, "COLUMN=PATH")  # of its encoder
+column_value = _value(
+    lambda text: (text.rpartition("=")[0], float(text.rpartition("=")[2])),
+    lambda pair: pair[0] != "" and 0 < pair[1] < math.inf,
+    "COL=NUMBER, with a positive number",
+)
 
 
 # --- options that many commands have ----------------------------------------------------------------------
@@ -135,14 +141,6 @@ def add_encoders(parser: Any, what: str) -> None:
     """Encoders of columns of texts or image files, by the name of the column."""
     about = f"{what} of texts or image paths: an ONNX file, or the folder of a sentence encoder"
     repeated(parser, "--encoder COL=PATH", about, named_path, dest="encoders")
-
-
-def named_path(text: str) -> tuple[str, str]:
-    """A column and the path of its encoder."""
-    name, mark, path = text.partition("=")
-    if not (name and mark and path):
-        raise argparse.ArgumentTypeError("must be COLUMN=PATH")
-    return name, path
 
 
 def encoders_of(args: argparse.Namespace) -> dict[str, str]:

@@ -53,7 +53,11 @@ def add_parser(commands: Any) -> None:
     option(parser, "--out OUT", out, required=True)
     reports.add_report(parser)
     _add_noise_options(parser.add_argument_group("noise"))
-    _add_curve_options(parser.add_argument_group("curve"))
+    group = parser.add_argument_group("curve")
+    flag(group, "--sweep", "draw a figure of utility against privacy instead of releasing rows")
+    option(group, "--repetitions N", "noisy tables fitted for each point of the curve", shared.whole, 10)
+    option(group, "--rows N", "largest number of rows used for the curve", shared.whole, 2000)
+    option(group, "--seed N", "seed of the curve; a release never has a seed", shared.seed)
     shared.ends(parser, run)
 
 
@@ -61,7 +65,7 @@ def _add_noise_options(group: Any) -> None:
     one = group.add_mutually_exclusive_group()
     option(one, "--lam L", "weight of utility against privacy; larger means less noise", shared.positive)
     error = "least standard error of any estimate of a cell of this column, in its units"
-    option(one, "--adversary-error COL=ERROR", error, column_value)
+    option(one, "--adversary-error COL=ERROR", error, shared.column_value)
     option(one, "--epsilon E", "epsilon of the guarantee, at --delta; --unit says for what", shared.positive)
     option(group, "--delta D", "delta of the guarantee", shared.fraction, 1e-5)
     unit = "what --epsilon protects: a record, or a person, whom the schema names"
@@ -69,25 +73,6 @@ def _add_noise_options(group: Any) -> None:
     shared.add_sampler(group)
     shared.add_label_epsilon(group)
     shared.add_ledger(group)
-
-
-def _add_curve_options(group: Any) -> None:
-    flag(group, "--sweep", "draw a figure of utility against privacy instead of releasing rows")
-    option(group, "--repetitions N", "noisy tables fitted for each point of the curve", shared.whole, 10)
-    option(group, "--rows N", "largest number of rows used for the curve", shared.whole, 2000)
-    option(group, "--seed N", "seed of the curve; a release never has a seed", shared.seed)
-
-
-def column_value(text: str) -> tuple[str, float]:
-    """``COL=NUMBER``, the number positive."""
-    name, equals, number = text.rpartition("=")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if not (name and equals and value > 0 and math.isfinite(value)):
-        raise argparse.ArgumentTypeError("must look like COL=NUMBER, with a positive number")
-    return name, value
 
 
 def run(args: argparse.Namespace) -> None:

@@ -41,14 +41,11 @@ def run(args: argparse.Namespace) -> None:
             print(f"open {address}", flush=True)
             say("whoever has this address can use the pages; stop with Ctrl-C", quiet=False)
         if args.open:
-            webbrowser.open(_page_that_leads_to(address, folder).as_uri())
+            page = (
+                Path(folder) / "onefold.html"
+            )  # leads to the address, which no list of processes shows then
+            write_whole(page, f'<meta http-equiv="refresh" content="0; url={address}">'.encode())
+            webbrowser.open(page.as_uri())
 
     with TemporaryDirectory() as folder:
         serve(ledger=args.ledger, site=args.site, federation=args.server, port=args.port or 0, ready=ready)
-
-
-def _page_that_leads_to(address: str, folder: str) -> Path:
-    """A page for this account only: on a command line, everybody on this machine could read the token."""
-    page = Path(folder) / "onefold.html"
-    write_whole(page, f'<meta http-equiv="refresh" content="0; url={address}">'.encode())
-    return page

@@ -61,24 +61,18 @@ def add_parser(commands: Any) -> None:
     mock = "mock data: without DATA from the schema alone; with DATA and a tiny --epsilon a little closer"
     flag(parser, "--mock", mock)
     reports.add_report(parser)
-    _add_privacy_options(parser.add_argument_group("privacy"))
-    _add_evaluation_options(parser.add_argument_group("evaluation"))
-    shared.ends(parser, run)
-
-
-def _add_privacy_options(group: Any) -> None:
+    group = parser.add_argument_group("privacy")
     option(group, "--epsilon E", "epsilon of the guarantee; --unit says for what", shared.positive)
     option(group, "--delta D", "delta of the guarantee (default: at most 1e-5)", shared.fraction)
     unit = "what is protected, a record or a person (default: person if the schema has one)"
     option(group, "--unit", unit, choices=("record", "person"))
     add_neighbours(group, "add-remove")
     shared.add_ledger(group)
-
-
-def _add_evaluation_options(group: Any) -> None:
+    group = parser.add_argument_group("evaluation")
     option(group, "--evaluate FILE", "private table on which a model of the rows is tried, with noise")
     option(group, "--evaluate-epsilon E", "what this look costs the rows of --evaluate", shared.positive)
     option(group, "--evaluate-public FILE", "the same with a public table, which nothing protects")
+    shared.ends(parser, run)
 
 
 def run(args: argparse.Namespace) -> None:

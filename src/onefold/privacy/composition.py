@@ -206,12 +206,6 @@ def refuse_void(guarantee: Guarantee) -> None:
 Coin = tuple[float, float, int]  # epsilon, delta and how many
 
 
-def _basic(events: Sequence[Event]) -> Pair:
-    """Add up the epsilons and the deltas of all releases."""
-    epsilon = math.fsum(event.epsilon * event.count for event in events)
-    return epsilon, min(1.0, math.fsum(event.delta * event.count for event in events))
-
-
 def all_gaussian(events: Sequence[Event]) -> bool:
     """Say whether all noise is Gaussian: budgets may then be chosen in view of earlier releases."""
     return all(event.family == "gaussian" and not event.beside[0] for event in events)
@@ -341,7 +335,8 @@ def compose(
     check_parameter("how", how, OneOf(COMPOSITIONS))
     if how == "basic" and delta is not None:
         raise InvalidInputError("basic composition adds up delta: leave it out")
-    added, spent = _basic(events)
+    added = math.fsum(event.epsilon * event.count for event in events)
+    spent = min(1.0, math.fsum(event.delta * event.count for event in events))
     stated = spent if delta is None else number("delta", delta, DELTA)
     if how == "basic" or not events or not 0 < stated < 1:
         return added, spent

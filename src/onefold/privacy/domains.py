@@ -24,7 +24,7 @@ from onefold.exceptions import InvalidInputError, PrivacyLeakWarning
 from onefold.privacy.guarantee import Guarantee
 from onefold.privacy.ledger import AnyLedger, charge
 from onefold.privacy.samplers import RandomState, byte_stream, discrete_laplace, laplace_table
-from onefold.privacy.terms import EPSILON, multiplied, number, positive, root, round_up
+from onefold.privacy.terms import EPSILON, multiplied, number, number_array, positive, root, round_up
 
 __all__ = ["Ball", "Box", "Changes", "Domain", "Frozen", "from_data"]
 
@@ -32,6 +32,7 @@ LARGEST_LOSS = 50.0  # of a private count
 LARGEST = float(np.finfo(np.float64).max)
 SMALLEST_RADIUS = 1e-290  # below, float64 numbers are too coarse to shorten a row by little
 INFERRED = "the bounds of the data were inferred from the data"
+FINITE = "expected a 2D table of finite numbers"
 
 
 # --- objects that nobody changes once they are made, so that what they promised stays what they do --------
@@ -297,9 +298,7 @@ class Domain(Frozen):
             What this number promises.
         """
         share = number("epsilon", epsilon, EPSILON)
-        rows = np.asarray(X, dtype=np.float64)
-        if rows.ndim != 2 or not np.isfinite(rows).all():
-            raise InvalidInputError("expected a 2D table of finite numbers")
+        rows = number_array(X, FINITE, lambda table: table.ndim == 2 and np.isfinite(table))
         outside = int(np.count_nonzero(np.any(self.clip(rows) != rows, axis=1)))
         guarantee = Guarantee(
             unit="record",
@@ -569,8 +568,6 @@ def from_data(X: Any) -> Box:
         PrivacyLeakWarning,
         stacklevel=2,
     )
-    values = np.asarray(X, dtype=np.float64)
-    if values.ndim != 2 or len(values) == 0 or not np.isfinite(values).all():
-        raise InvalidInputError("expected a 2D table of finite numbers")
+    values = number_array(X, FINITE, lambda table: table.ndim == 2 and len(table) and np.isfinite(table))
     low, high = values.min(axis=0), values.max(axis=0)
     return InferredBox(low, np.where(high > low, high, np.nextafter(low, np.inf)))

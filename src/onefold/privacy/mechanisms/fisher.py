@@ -864,15 +864,11 @@ class BoundedFisherNoise(RowNoise):
         free = math.hypot(*(change for state, change in moved if state.free))
         parts = [(state, change) for state, change in moved if not state.free]
         share = self.delta / (len(parts) + bool(free))
-        epsilon = sum(self._one(state, change, share) for state, change in parts)
+        kept = share * KEPT if self.hardened else share
+        epsilon = sum(self._stated(shift_epsilon(state, change, kept), share, 1) for state, change in parts)
         if free:
-            kept = share * KEPT if self.hardened else share
             epsilon += self._stated(epsilon_of(free, kept), share, len(moved) - len(parts))
         return epsilon
-
-    def _one(self, state: GroundState, change: float, delta: float) -> float:
-        """epsilon of one column."""
-        return self._stated(shift_epsilon(state, change, delta * KEPT if self.hardened else delta), delta, 1)
 
     def _stated(self, epsilon: float, delta: float, columns: int) -> float:
         """The same for tables instead of the noise: delta grows by (1 + e^epsilon) times their distance."""
