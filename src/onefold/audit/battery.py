@@ -359,10 +359,13 @@ def _independence(target: AttackTarget, releases: list[Floats], confidence: floa
 
 
 def _dependences(target: AttackTarget, releases: list[Floats]) -> Iterator[str]:
-    calls = [_digest(target.draw(0, FEW)) for _ in range(2)]
-    if calls[0] == calls[1]:
+    def release() -> bytes:
+        return hashlib.sha256(np.ascontiguousarray(target.draw(0, FEW), dtype=np.float64).tobytes()).digest()
+
+    if release() == release():
         yield "two calls drew the same noise"
-    if not _forks_differ(target):
+    # Two copies of this process release: a generator that a fork copies draws the same in both.
+    if hasattr(os, "fork") and _in_a_fork(release) == _in_a_fork(release):
         yield "two forked processes drew the same noise"
     noise = _scaled_noise(target, releases)
     known = noise is not None
@@ -387,18 +390,6 @@ def _dependences(target: AttackTarget, releases: list[Floats]) -> Iterator[str]:
         if np.abs(related).max() > limit:
             i, j = np.unravel_index(int(np.abs(related).argmax()), related.shape)
             yield f"the noise of numbers {i + 1} and {j + 1} is related"
-
-
-def _digest(numbers: Floats) -> bytes:
-    return hashlib.sha256(np.ascontiguousarray(numbers, dtype=np.float64).tobytes()).digest()
-
-
-def _forks_differ(target: AttackTarget) -> bool:
-    """Let two copies of this process release; a generator that a fork copies draws the same in both."""
-    if not hasattr(os, "fork"):
-        return True
-    digests = [_in_a_fork(lambda: _digest(target.draw(0, FEW))) for _ in range(2)]
-    return digests[0] != digests[1]
 
 
 def _in_a_fork(work: Callable[[], bytes]) -> bytes:
@@ -468,14 +459,10 @@ def _residues(numbers: Floats, finest: int) -> Any:
 def _schema(target: AttackTarget, releases: list[Floats], confidence: float) -> AttackFinding | None:
     if target.schema is None:
         return None
-    sides = [target.schema(side) for side in (0, 1)]
-    different = [str(name) for name in sides[0].keys() | sides[1].keys() if not _same(name, *sides)]
+    sides = [{name: repr(value) for name, value in target.schema(side).items()} for side in (0, 1)]
+    different = {str(name) for name, _ in sides[0].items() ^ sides[1].items()}
     words = f"the neighbours differ in {', '.join(sorted(different))}" if different else "the same for both"
     return _finding(target, "schema", not different, words)
-
-
-def _same(name: Any, first: dict[Any, Any], second: dict[Any, Any]) -> bool:
-    return name in first and name in second and repr(first[name]) == repr(second[name])
 
 
 def _raw_rows(target: AttackTarget, releases: list[Floats], confidence: float) -> AttackFinding | None:

@@ -92,6 +92,11 @@ scale = _value(
     lambda value: isinstance(value, str) or 0 < value < math.inf,
     "none, auto or a positive number",
 )
+stopping = _value(
+    lambda text: text if text in ("honest", "documented") else int(text),
+    lambda value: isinstance(value, str) or value >= 0,
+    "honest, documented or a number of steps",
+)
 key_id = _value(
     str, lambda value: bool(re.fullmatch("[0-9a-f]{64}", value)), "the id of a key: 64 hexadecimal digits"
 )

@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
     shared.add_person_options(group)
     shared.add_ledger(group)
     steps = "smoothing steps: by the noisy rows, by the raw ones (voids the guarantee), or N"
-    option(group, "--stopping honest|documented|N", steps, default="honest")
+    option(group, "--stopping honest|documented|N", steps, shared.stopping, "honest")
     shared.ends(parser, run)
 
 
@@ -74,7 +74,6 @@ def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Sc
     """The columns to write, and what made them."""
     from onefold.fabrication import Fabricator
 
-    stopping = _stopping(args.stopping)
     noise.check()
     if schema.plain and args.label is None and (noise.label_epsilon or noise.classes) is not None:
         raise InvalidInputError("--label-epsilon and --classes need --label")
@@ -82,7 +81,7 @@ def _fabricated(args: argparse.Namespace, noise: shared.NoiseOptions, schema: Sc
     check_header(args.data, table.names if schema.plain else ())
     maker = Fabricator(
         noise.mechanism(table.schema.width),
-        stopping=stopping,
+        stopping=args.stopping,
         label_mechanism=noise.label_mechanism(schema),
         clip=noise.range is not None,
         ledger=args.ledger,
@@ -114,14 +113,6 @@ def _forecast(noise: shared.NoiseOptions, schema: Any, maker: Any) -> dict[str, 
         noise.unit,
     )
     return {"forecast": curve.numbers}
-
-
-def _stopping(text: str) -> str | int:
-    if text in ("honest", "documented"):
-        return text
-    if not text.isdigit():
-        raise InvalidInputError("--stopping must be honest, documented or a number of steps")
-    return int(text)
 
 
 def _columns(out: str, table: Rows, made: Any) -> dict[str, Any]:

@@ -41,9 +41,8 @@ def run(args: argparse.Namespace) -> None:
             print(f"open {address}", flush=True)
             say("whoever has this address can use the pages; stop with Ctrl-C", quiet=False)
         if args.open:
-            page = (
-                Path(folder) / "onefold.html"
-            )  # leads to the address, which no list of processes shows then
+            # A page for this account only: on a command line, everybody on this machine could read the token.
+            page = Path(folder) / "onefold.html"
             write_whole(page, f'<meta http-equiv="refresh" content="0; url={address}">'.encode())
             webbrowser.open(page.as_uri())
 

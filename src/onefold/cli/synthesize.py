@@ -227,6 +227,7 @@ def _evaluated(
         return None
     from onefold.audit.intervals import gain_interval
     from onefold.fabrication.synthesizer import try_rows
+    from onefold.report.evaluation import Measure, class_verdict
     from onefold.tables import read_table
 
     with busy("trying a model", args.quiet):
@@ -260,10 +261,6 @@ def _evaluated(
         f"{where}: a model trained on the synthetic table is right about {100 * tried.accuracy:.1f} in 100, "
         f"the table's most frequent class alone about {100 * tried.majority:.1f}{noise}."
     )
-    return {**found, "text": [f"{told} {_verdict(tried.accuracy - tried.majority, interval)}.", *cost]}
-
-
-def _verdict(gain: float, interval: tuple[float, float] | None) -> str:
-    from onefold.report.evaluation import Measure, class_verdict
-
-    return class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
+    gain = tried.accuracy - tried.majority
+    verdict = class_verdict([] if interval is None else [Measure("gain in accuracy", gain, interval, 0.0)])
+    return {**found, "text": [f"{told} {verdict}.", *cost]}

@@ -22,7 +22,7 @@ from onefold.privacy.mechanisms.fisher import RowNoise
 from onefold.privacy.mechanisms.mechanism import checked_values
 from onefold.privacy.persons import SAME_PERSON, kept_rows
 from onefold.privacy.samplers import RandomState, byte_stream, generator
-from onefold.privacy.terms import number_array, positive
+from onefold.privacy.terms import NOTHING, number_array, positive
 from onefold.release.svm import RobustSVM, kkt_residual, signs
 
 __all__ = [
@@ -42,6 +42,13 @@ REVEALED = (
     "the decision value alpha'x + beta of every record, exactly",
     "the weighted sum of the records that defines the classifier, exactly",
 )
+KEPT: dict[str, Any] = {
+    "voided_by": (
+        "the classifier was kept: every record's decision value is released exactly",
+        FLOAT_SAMPLER,
+    ),
+    "mechanism": "NO differential privacy: Gaussian noise along the hyperplane only, float sampler",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,7 +397,7 @@ def release_utility_preserving(
     most = float(m) * (1.0 - float(np.max(c**2)))
     return Release(
         restore(rows + noise),
-        _no_privacy(rows.shape[1]).seeded(random_state),
+        Guarantee("record", NOTHING, NOTHING, rows.shape[1], 0.0, **KEPT).seeded(random_state),
         np.sqrt(most * np.clip(1.0 - alpha**2, 0.0, 1.0)),
         most * float(np.sum(1.0 - alpha**2)),
         REVEALED,
@@ -416,22 +423,6 @@ def _checked_weights(rows: Floats, y: Any, svm: RobustSVM) -> Floats:
         raise InvalidInputError("svm was not fitted on these rows and classes: fit it on them first")
     weights = svm.omega_ * y_signs
     return np.asarray(weights / np.linalg.norm(weights))
-
-
-def _no_privacy(n_features: int) -> Guarantee:
-    nothing = (float("inf"), 1.0)
-    return Guarantee(
-        unit="record",
-        entry=nothing,
-        record=nothing,
-        n_features=n_features,
-        untouched_entries=0.0,
-        voided_by=(
-            "the classifier was kept: every record's decision value is released exactly",
-            FLOAT_SAMPLER,
-        ),
-        mechanism="NO differential privacy: Gaussian noise along the hyperplane only, float sampler",
-    )
 
 
 # --- from what is declared about columns to bounds and weights --------------------------------------------

@@ -170,7 +170,8 @@ def release_table(
     >>> {name: str(values.dtype) for name, values in made.columns.items()}, made.guarantee.holds
     ({'age': 'int64', 'town': '<U1'}, True)
     """
-    fields, domain = released(schema).features, domain_of(schema)
+    public, domain = released(schema), domain_of(schema)
+    fields = public.features
     limits = _limits(fields, allowed or {})
     options: dict[str, Any] = {"delta": delta, "sensitivity": domain, "sampler": sampler}
     noise: FisherGaussian | BoundedFisherNoise
@@ -196,7 +197,7 @@ def release_table(
         labels = np.asarray(label_mechanism.randomise(labels, source))
     errors, measured = noise.standard_errors(rows.shape[1]), measured_columns(fields)
     return TableRelease(
-        _decoded(fields, noisy, limits),
+        _decoded(public, noisy, limits),
         guarantee,
         {name: float(errors[at]) * width for name, (at, width) in measured.items()},
         {known.name: _kept(known.width, lam**-0.25) for known in fields if known.is_category},
@@ -263,24 +264,17 @@ def _bounds(fields: Sequence[Field], limits: Mapping[str, tuple[float, float]]) 
     return np.array(pairs, dtype=np.float64)
 
 
-def _decoded(
-    fields: Sequence[Field], rows: Floats, limits: Mapping[str, tuple[float, float]]
-) -> dict[str, AnyArray]:
+def _decoded(schema: Schema, rows: Floats, limits: Mapping[str, tuple[float, float]]) -> dict[str, AnyArray]:
     """Columns of the declared types, looking at nothing but noisy rows."""
-    found, at = {}, 0
-    for known in fields:
-        encoded = rows[:, at : at + known.width]
-        at += known.width
-        if known.name in limits:
-            (low, high), allowed = _range(known), limits[known.name]
-            values = np.clip(low + (high - low) * encoded[:, 0], *allowed)
-            if known.type == "integer":
-                least, most = np.ceil(allowed[0]), np.floor(allowed[1])
-                values = np.clip(np.rint(values), max(least, -LARGEST_WHOLE), min(most, LARGEST_WHOLE))
-        else:
-            values = known.decode(encoded)
-        found[known.name] = known.show(values)
-    return found
+    found, places = schema.decode(rows), measured_columns(schema.features)
+    for name, allowed in limits.items():
+        at, width = places[name]
+        values = np.clip(_range(schema.field(name))[0] + width * rows[:, at], *allowed)
+        if schema.field(name).type == "integer":
+            least, most = np.ceil(allowed[0]), np.floor(allowed[1])
+            values = np.clip(np.rint(values), max(least, -LARGEST_WHOLE), min(most, LARGEST_WHOLE))
+        found[name] = values
+    return schema.show(found)
 
 
 def _kept(levels: int, scale: float) -> float:

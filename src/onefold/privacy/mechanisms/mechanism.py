@@ -433,18 +433,14 @@ class Mechanism(AddedNoise):
     @property
     def scale(self) -> float:
         """Scale of the noise; hardened noise is larger by a millionth, per record at most by 1/4000."""
-        return self._effective_sensitivity * self._ratio
+        if not self.hardened or (self.unit != "entry" and self.n_features is None):
+            return self._change * self._ratio
+        return float(self._lattice.steps) * self._lattice.step * self._ratio
 
     @property
     def untouched_share(self) -> float:
         """Probability that an entry gets no noise at all, by design."""
         return 0.0
-
-    @property
-    def _effective_sensitivity(self) -> float:
-        if not self.hardened or (self.unit != "entry" and self.n_features is None):
-            return self._change
-        return float(self._lattice.steps) * self._lattice.step
 
     @cached_property
     def _lattice(self) -> Lattice:
