@@ -514,12 +514,14 @@ def _answers(classifier: Any, X: Any, y: ArrayLike | None) -> dict[str, Floats]:
     return found
 
 
-def _codes(classifier: Any, labels: ArrayLike) -> Index:
+def _codes(
+    classifier: Any, labels: ArrayLike, refusal: str = "there are classes the model does not know"
+) -> Index:
     """Return the position of each label among the classes; a number equals the text that spells it."""
     places = {str(label): place for place, label in enumerate(classifier.classes_)}
     codes = [places.get(str(label), -1) for label in np.asarray(labels).tolist()]
     if -1 in codes:
-        raise InvalidInputError("there are classes the model does not know")
+        raise InvalidInputError(refusal)
     return np.array(codes, dtype=np.intp)
 
 
@@ -557,10 +559,6 @@ class LikelihoodRatioAttack:
         The attack by likelihood ratios.
     baseline : AttackResult
         The attack by the same scores without shadow models: one threshold for all points.
-    variant : str
-        "online" or "offline".
-    n_shadows : int
-        Number of shadow models.
     log_ratios : ndarray of shape (n_samples,)
         For each point: large says member.
     members : ndarray of shape (n_samples,)
@@ -576,14 +574,12 @@ class LikelihoodRatioAttack:
     >>> from sklearn.neighbors import KNeighborsClassifier
     >>> X, y = np.random.default_rng(0).normal(size=(60, 2)), np.arange(60) % 2
     >>> attack = likelihood_ratio_attack(KNeighborsClassifier(3), X, y, n_shadows=4, random_state=0)
-    >>> attack.variant, int(attack.members.sum())
-    ('online', 30)
+    >>> int(attack.members.sum())
+    30
     """
 
     result: AttackResult
     baseline: AttackResult
-    variant: str
-    n_shadows: int
     log_ratios: Floats = field(repr=False)
     members: Mask = field(repr=False)
 
@@ -621,11 +617,7 @@ def own_class_score(model: Any, X: Floats, y: Labels) -> Floats:
     >>> (own_class_score(model, X, y) > 0).tolist()
     [True, True, True, True]
     """
-    classes = np.asarray(model.classes_)
-    own = np.searchsorted(classes, y)
-    own = np.minimum(own, len(classes) - 1)
-    if not np.array_equal(classes[own], y):
-        raise InvalidInputError("every class must be known to every model: too few rows of some class")
+    own = _codes(model, y, "every class must be known to every model: too few rows of some class")
     rows = np.arange(len(y))
     if hasattr(model, "distances"):
         return -np.asarray(model.distances(X), dtype=np.float64)[rows, own]
@@ -735,8 +727,6 @@ def likelihood_ratio_attack(
         baseline=distance_attack(
             target[chosen], target[~chosen], larger_is_member=True, confidence=confidence
         ),
-        variant=variant,
-        n_shadows=n_shadows,
         log_ratios=ratios,
         members=chosen,
     )

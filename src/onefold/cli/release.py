@@ -27,7 +27,6 @@ from onefold.tables.rows import read_table
 
 if TYPE_CHECKING:
     from onefold.release import Curve, Strength, TableRelease
-    from onefold.report import PrivacyUtilityDisplay
     from onefold.tables import Schema
 
 Told = tuple[dict[str, Any], list[str]]  # a result for machines, and the same in words
@@ -153,9 +152,7 @@ def _release(args: argparse.Namespace, schema: Schema, table: Table) -> Told:
         "epsilon_per_record": strength.documented_epsilon,
         "note": "for comparison only; it is too small for weak noise",
     }
-    forecast = _forecast(made, options)
-    if forecast is not None:
-        promise["forecast"] = forecast.numbers
+    promise |= _forecast(made, options)
     values = made.columns
     if label is not None and made.labels is not None:
         values = values | {label.name: made.labels}
@@ -188,7 +185,7 @@ def _strength(args: argparse.Namespace, schema: Schema, options: dict[str, Any])
     return choose(p, lam=args.lam, adversary_error=error, epsilon=args.epsilon, **options)
 
 
-def _forecast(made: TableRelease, options: dict[str, Any]) -> PrivacyUtilityDisplay | None:
+def _forecast(made: TableRelease, options: dict[str, Any]) -> dict[str, Any]:
     """What other epsilons would do to columns of numbers."""
     from onefold.privacy import FisherGaussian
     from onefold.report.curves import noise_forecast
@@ -196,12 +193,13 @@ def _forecast(made: TableRelease, options: dict[str, Any]) -> PrivacyUtilityDisp
     unit = "record" if options["rows_per_person"] is None else "person"
     pair = made.guarantee.record if unit == "record" else made.guarantee.person
     if not made.widths or pair is None or not math.isfinite(pair[0]):
-        return None
+        return {}
     p = options["sensitivity"].n_features
     # Encoded columns of numbers have a width of 1.
-    return noise_forecast(
+    curve = noise_forecast(
         lambda epsilon: FisherGaussian.from_epsilon(epsilon, p, **options), pair[0], 1.0, unit
     )
+    return {"forecast": curve.numbers}
 
 
 # --- the curve --------------------------------------------------------------------------------------------

@@ -96,11 +96,8 @@ def _check_numbers(path: Path) -> None:
     """Refuse to replace a file that no report has written: it may be anything, a ledger or a schema."""
     if not path.is_file():
         return
-    try:
-        with path.open("rb") as file:
-            head = file.read(200)
-    except OSError as error:
-        raise InvalidInputError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    with path.open("rb") as file:
+        head = file.read(200)
     if head and OF_A_REPORT not in head:
         raise InvalidInputError(
             f"{path}: the numbers of the page would replace this file, which is not of a report: name "

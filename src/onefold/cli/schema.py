@@ -40,28 +40,19 @@ def add_parser(commands: Any) -> None:
         "Sites of a federation compare its digest.",
     )
     parts = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
-    _add_infer(parts)
-    _add_confirm(parts)
-    _add_show(parts)
-
-
-def _add_infer(parts: Any) -> None:
-    parser = parts.add_parser(
+    part = parts.add_parser(
         "infer",
         help="propose a schema from a public or synthetic sample",
         description="Propose a schema from sample rows, and mark every guess for review. The sample must be "
         "public or synthetic, because its ranges and categories stand in the file.",
     )
-    shared.add_data(parser, "public or synthetic sample of the table")
-    option(parser, "--label COL", "column that holds the classes, or the numbers to predict")
-    shared.add_task(parser, "what the label is (default: a number if it has fractions or over 20 values)")
-    option(parser, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
-    flag(parser, "--from-private", "the rows are private: whatever promises privacy refuses the schema")
-    shared.ends(parser, run_infer)
-
-
-def _add_confirm(parts: Any) -> None:
-    parser = parts.add_parser(
+    shared.add_data(part, "public or synthetic sample of the table")
+    option(part, "--label COL", "column that holds the classes, or the numbers to predict")
+    shared.add_task(part, "what the label is (default: a number if it has fractions or over 20 values)")
+    option(part, "--out FILE", "schema to write (default: the name of DATA, ending in .schema.json)")
+    flag(part, "--from-private", "the rows are private: whatever promises privacy refuses the schema")
+    shared.ends(part, run_infer)
+    part = parts.add_parser(
         "confirm",
         help="confirm guesses of a schema, and say on what ground",
         description="Take the mark off columns whose type, range or categories were guessed, and store who "
@@ -69,23 +60,20 @@ def _add_confirm(parts: Any) -> None:
         "ground as a condition. All columns at once can be confirmed only by naming the public source from "
         "which the schema was inferred.",
     )
-    parser.add_argument("file", metavar="SCHEMA", help="schema to change, a JSON file")
-    repeated(parser, "--column NAME", "column to confirm; give it again for others")
-    option(parser, "--ground TEXT", "from where it is known: a code book, a law, a public sample")
-    option(parser, "--public-source TEXT", "public source of the sample, which confirms all columns")
-    option(parser, "--by NAME", "who answers for it (default: the name of this account)")
-    shared.ends(parser, run_confirm)
-
-
-def _add_show(parts: Any) -> None:
-    parser = parts.add_parser(
+    part.add_argument("file", metavar="SCHEMA", help="schema to change, a JSON file")
+    repeated(part, "--column NAME", "column to confirm; give it again for others")
+    option(part, "--ground TEXT", "from where it is known: a code book, a law, a public sample")
+    option(part, "--public-source TEXT", "public source of the sample, which confirms all columns")
+    option(part, "--by NAME", "who answers for it (default: the name of this account)")
+    shared.ends(part, run_confirm)
+    part = parts.add_parser(
         "show",
         help="print what a schema declares and what follows from it",
         description="Print what a schema declares about each column, what the column is encoded to, how much "
         "a record can change an encoded row, and what is still marked for review.",
     )
-    parser.add_argument("file", metavar="SCHEMA", help="schema to read, a JSON file, or a model that has one")
-    shared.ends(parser, run_show, quiet=False)
+    part.add_argument("file", metavar="SCHEMA", help="schema to read, a JSON file, or a model that has one")
+    shared.ends(part, run_show, quiet=False)
 
 
 def run_infer(args: argparse.Namespace) -> None:

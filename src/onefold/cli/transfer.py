@@ -36,6 +36,7 @@ EXPERTS = {
     "mapping": "the target's rows, begun with the source",
     "source": "the source as it is",
 }
+MEASURED = ("weights", "source_gain", "decisions_changed", "accuracy", "majority")
 METHODS = ("moments", "noise", "fabricated")
 UNIT = (
     "what epsilon protects: with moments a record (a row with its label) or, with --person, a person (all "
@@ -52,12 +53,7 @@ def add_parser(commands: Any) -> None:
         "another table with few labels. onefold predict uses the classifier.",
     )
     parts = parser.add_subparsers(metavar="PART", required=True, parser_class=Parser)
-    _add_source(parts)
-    _add_fit(parts)
-
-
-def _add_source(parts: Any) -> None:
-    parser = parts.add_parser(
+    part = parts.add_parser(
         "source",
         help="make a private source of a labelled table",
         description="Describe a labelled table privately. moments: noisy means and covariances of each "
@@ -65,46 +61,41 @@ def _add_source(parts: Any) -> None:
         "noise: a classifier fitted to rows with noise on every entry; labels are not protected without "
         "--label-epsilon. fabricated: the same, with the noisy rows smoothed first.",
     )
-    shared.add_data(parser)
-    option(parser, "--label COL", "column that holds the classes (default: the label of --schema)")
-    shared.add_schema(parser, "instead of --label, --classes, --range, --radius and --person")
-    option(parser, "--out SOURCE", "file to write the source to", required=True)
-    shared.add_ignore(parser)
-    option(parser, "--method", "what the source holds", default="moments", choices=METHODS)
+    shared.add_data(part)
+    option(part, "--label COL", "column that holds the classes (default: the label of --schema)")
+    shared.add_schema(part, "instead of --label, --classes, --range, --radius and --person")
+    option(part, "--out SOURCE", "file to write the source to", required=True)
+    shared.add_ignore(part)
+    option(part, "--method", "what the source holds", default="moments", choices=METHODS)
     radius = "length to which rows are shortened, for moments (default: by --schema or --range, or 1)"
-    option(parser, "--radius R", radius, shared.positive)
-    privacy = parser.add_argument_group("privacy")
+    option(part, "--radius R", radius, shared.positive)
+    privacy = part.add_argument_group("privacy")
     shared.add_noise_options(privacy, required=True, unit=None, about_unit=UNIT)
     shared.add_person_options(privacy)
     shared.add_ledger(privacy)
-    shared.ends(parser, run_source)
-
-
-def _add_fit(parts: Any) -> None:
-    parser = parts.add_parser(
+    shared.ends(part, run_source)
+    part = parts.add_parser(
         "fit",
         help="fit a classifier to a table with few labels",
         description="Fit a classifier to a table with few labels, with the help of a source, or of several: "
         "onefold transfer fit A TABLE --and-source B.",
     )
-    parser.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
-    shared.add_data(parser, "table of the target")
-    repeated(
-        parser, "--and-source FILE", "a further source, with --strategy default only", dest="more_sources"
-    )
+    part.add_argument("source", metavar="SOURCE", help="file written by onefold transfer source")
+    shared.add_data(part, "table of the target")
+    repeated(part, "--and-source FILE", "a further source, with --strategy default only", dest="more_sources")
     what = "column with the classes; -1, or with a schema an empty cell, means unknown"
-    option(parser, "--label COL", what)
-    shared.add_schema(parser, "the source's own schema is taken if it has one")
-    option(parser, "--out MODEL", "file to write the model to", required=True)
-    shared.add_ignore(parser)
+    option(part, "--label COL", what)
+    shared.add_schema(part, "the source's own schema is taken if it has one")
+    option(part, "--out MODEL", "file to write the model to", required=True)
+    shared.add_ignore(part)
     strategy = "default weighs experts by held-out labels; the others follow documents 001 and 003"
     choices = ("default", "documented", "nonparametric")
-    option(parser, "--strategy", strategy, default="default", choices=choices)
-    flag(parser, "--allow-missing", "accept classes of the source that no labelled row of the target has")
+    option(part, "--strategy", strategy, default="default", choices=choices)
+    flag(part, "--allow-missing", "accept classes of the source that no labelled row of the target has")
     seed = "seed of the split into rows to fit and rows to hold out"
-    option(parser, "--seed N", seed, shared.seed, 0)
-    reports.add_report(parser)
-    shared.ends(parser, run_fit)
+    option(part, "--seed N", seed, shared.seed, 0)
+    reports.add_report(part)
+    shared.ends(part, run_fit)
 
 
 def run_source(args: argparse.Namespace) -> None:
@@ -201,11 +192,7 @@ def run_fit(args: argparse.Namespace) -> None:
         "model": args.out,
         "rows": len(labels),
         "unlabelled": free,
-        "weights": model.weights_,
-        "source_gain": model.source_gain_,
-        "decisions_changed": model.decisions_changed_,
-        "accuracy": model.accuracy_,
-        "majority": model.majority_,
+        **{name: getattr(model, f"{name}_") for name in MEASURED},
     }
     held = _held_out(model, len(labels) - free)
     result["accuracy_interval"] = None if held is None else list(held.interval)
@@ -376,12 +363,11 @@ def _check_source(args: argparse.Namespace, noise: shared.NoiseOptions, schema: 
     shared.refuse(args, usual, "{0} goes with --method noise: moments cover rows with their labels")
     if noise.unit == "entry":
         raise InvalidInputError("--unit entry goes with --method noise: moments are private per record")
-    if not schema.plain:
-        noise.check_person()
-        return
-    if noise.unit == "record" and noise.person is not None:
+    if schema.plain and noise.unit == "record" and noise.person is not None:
         raise InvalidInputError("--person makes moments private per person: leave --unit record out")
     noise.check_person()
+    if not schema.plain:
+        return
     shared.check_label_options(noise.label_epsilon, noise.classes)
     shared.check_range(noise.range)
     if args.radius is None and noise.range is None:

@@ -159,7 +159,10 @@ def choose(
             epsilon, n_features, Pi, rows_per_person=rows_per_person, **options
         )
     else:
-        column, error = _column_and_error(adversary_error)
+        try:
+            column, error = adversary_error  # type: ignore[misc]
+        except (TypeError, ValueError):
+            raise InvalidInputError("adversary_error must be (position of a column, error)") from None
         noise = FisherGaussian.from_error(error, column, n_features, Pi, **options)
     return Strength.of(noise, n_features)
 
@@ -323,17 +326,6 @@ def _largest(beyond: Callable[[float], float], below: float, above: float) -> fl
     while beyond(found) > 0.0:
         found, step = found - step, 2.0 * step
     return found
-
-
-def _column_and_error(given: Any) -> tuple[int, float]:
-    try:
-        column, error = given
-        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
-    except (TypeError, ValueError):
-        whole = False
-    if not whole:
-        raise InvalidInputError("adversary_error must be (position of a column, error)")
-    return int(column), error
 
 
 # --- scores of a learner over lam (002 Fig. 5-7) ------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_from_epsilon_and_from_error(sampler: str) -> None:
         assert epsilon * (1 - 1e-4) < noise.guarantee(5).record[0] <= epsilon * (1 + 1e-9)
     noise = FisherGaussian.from_error(12.5, 1, 2, [1.0, 5.0], sensitivity=1.0, sampler=sampler)
     assert noise.standard_errors(2)[1] == pytest.approx(12.5)
-    with pytest.raises(InvalidInputError, match="position of a column"):
+    with pytest.raises(InvalidInputError, match="column must be a whole number from 0 to 1"):
         FisherGaussian.from_error(1.0, 2, 2, sensitivity=1.0)
 
 

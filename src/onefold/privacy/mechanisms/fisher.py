@@ -497,8 +497,7 @@ class FisherGaussian(RowNoise):
             The noise.
         """
         unit = cls(1.0, Pi, **options).standard_errors(n_features)
-        if not 0 <= column < len(unit):
-            raise InvalidInputError("column must be the position of a column")
+        check_parameter("column", column, Whole(0, at_most=len(unit) - 1))
         return cls((float(unit[column]) / positive("error", error)) ** 4, Pi, **options)
 
     # --- the noise ----------------------------------------------------------------------------------------
