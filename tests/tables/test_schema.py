@@ -15,8 +15,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from onefold.exceptions import InvalidInputError
+from onefold.federated import release_moments
+from onefold.privacy import PrivateMoments
 from onefold.tables import Field, Schema
 from onefold.tables.cells import cells_of
+from onefold.transfer import PrivateSource
 
 DECLARED = {
     "$schema": "https://datapackage.org/profiles/2.0/tableschema.json",
@@ -297,3 +300,16 @@ def test_moments_finer_than_python_has_are_read_in_microseconds() -> None:
         values, missing = cells_of(np.array(["2020-01-31T10:00:00", "NaT"], dtype=f"datetime64[{unit}]"))
         assert values.dtype == ("datetime64[us]" if unit == "ns" else f"datetime64[{unit}]")
         assert missing.tolist() == [False, True]
+
+
+def test_functions_take_no_schema_as_numbers_and_refuse_what_is_none() -> None:
+    X, y = np.eye(2)[[0, 1] * 30], [0, 1] * 30
+    moments = PrivateMoments(1.0, classes=[0, 1], centre=None)
+    for release in (
+        lambda schema: moments.fit(X, y, schema=schema),
+        lambda schema: PrivateSource.fit(X, y, moments, schema=schema),
+        lambda schema: release_moments(X, y, moments, schema=schema),
+    ):
+        release(None)
+        with pytest.raises(InvalidInputError, match="schema must be a Schema, or None"):
+            release("patients.json")

@@ -125,6 +125,7 @@ def declared_moments(
     >>> agreed.radius, float(agreed.centre[0]), agreed.second_moments
     (5.0, 0.1, 'pooled')
     """
+    schema = Schema.of(schema)
     centre: Floats | None = None
     kind: Literal["class", "pooled"] = "pooled"
     if not schema.plain:

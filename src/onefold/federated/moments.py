@@ -115,6 +115,7 @@ def release_moments(
     >>> PrivateMoments.from_bytes(sent).guarantee_.record
     (1.0, 1e-05)
     """
+    schema = Schema.of(schema)
     if isinstance(moments.centre, str):
         raise InvalidInputError(
             "releases around centres of their own cannot be added up: give a public centre or None"
@@ -301,7 +302,7 @@ class MomentFederation:
         whitening: ArrayLike | None = None,
         **settings: Any,
     ) -> None:
-        self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
+        self.schema, self.most_rows, self.whitening = Schema.of(schema), most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.encoder = epsilon, delta, encoder
         if isinstance(whitening, str):

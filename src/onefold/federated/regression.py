@@ -156,6 +156,7 @@ def simulate_regression(
     """
     from onefold.audit.intervals import r2_interval
 
+    schema = Schema.of(schema)
     check_parameter("n_clients", n_clients, Whole(1))
     check_parameter("spread", spread, OneOf(("even", "sorted")))
     if schema.plain and (x_range is None or y_range is None):

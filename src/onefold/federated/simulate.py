@@ -212,6 +212,7 @@ def simulate(
     >>> result.federated > max(result.alone)
     True
     """
+    schema = Schema.of(schema)
     X, y = encoded_table(schema, X, y, mechanism)
     if X_test is not None and not schema.plain:
         X_test, y_test = schema.transform(X_test), class_labels(schema, X_test, y_test)

@@ -307,7 +307,7 @@ def explain(
         return np.asarray(found[:, chosen[0]] - found[:, chosen[1]])
 
     check_parameter("n_reasons", n_reasons, Whole(1))
-    columns = _columns(model, X, background, _contract(model, schema), names)
+    columns = _columns(model, X, background, _contract(model, Schema.of(schema)), names)
     return [
         ClassReasons(classes[chosen[0]], classes[chosen[1]], own, usual, reasons, n_reasons)
         for own, usual, reasons in _reasons(*columns, lead, lambda weights: weights, n_orders)
@@ -364,7 +364,7 @@ def explain_numbers(
     ('x1', 5.0)
     """
     check_parameter("n_reasons", n_reasons, Whole(1))
-    schema = _contract(model, schema)
+    schema = _contract(model, Schema.of(schema))
     columns = _columns(model, X, background, schema, names)
     unit = "" if schema.label is None else schema.label.unit or ""
     predict, additive = getattr(model, "unclipped", model.predict), getattr(model, "is_additive", False)

@@ -194,7 +194,14 @@ class Schema(TransformerMixin, BaseEstimator):
         -------
         Schema
             The same, or one without features that changes no row.
+
+        Raises
+        ------
+        InvalidInputError
+            It is no schema.
         """
+        if not isinstance(given, Schema | None):
+            raise InvalidInputError("schema must be a Schema, or None: Schema.load reads one from a file")
         return AS_THEY_STAND if given is None else given
 
     # --- what is declared -----------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ def write_table(
     ,c
     <BLANKLINE>
     """
+    schema = Schema.of(schema)
     check_format(path)
     suffix = Path(path).suffix.lower()
     if suffix in TEXT_FILES:

@@ -240,6 +240,7 @@ class PrivateSource(Stored):
         PrivateSource
             The artefact.
         """
+        schema = Schema.of(schema)
         noise = _noise_on_rows(mechanism)
         rows, labels, person = _labelled_rows(schema, X, y, mechanism, encoder, person)
         width = int(rows.shape[1])
@@ -343,6 +344,7 @@ class PrivateSource(Stored):
         PrivateSource
             The artefact.
         """
+        schema = Schema.of(schema)
         if not hasattr(moments, "guarantee_"):
             raise InvalidInputError("moments must be a fitted PrivateMoments")
         if moments.encoding_ not in ("", encoding_of(schema, description(encoder))):

@@ -198,6 +198,7 @@ class Federation(Background):
         InvalidInputError
             If there is a federation already, or a setting cannot be used.
         """
+        schema = Schema.of(schema)
         settings = ServerSettings(host, port, mode, rule, n_liars, insecure, most_rows)
         rows = labelled(held_out, schema)
         if (rule == "weighted") != (rows is not None):
@@ -497,6 +498,7 @@ class Federation(Background):
         InvalidInputError
             If the rows do not have the features of the sites, or the options do not go together.
         """
+        schema = Schema.of(schema)
         if encrypted:
             check_encrypted(self.settings, rule, n_liars, held_out)
         elif any(value is not None for value in (bits, bound, power, floor, looks, fit_on, keys)):
@@ -606,6 +608,7 @@ class Federation(Background):
         InvalidInputError
             As in :meth:`query`, or if the file is no query key.
         """
+        schema = Schema.of(schema)
         if Path(out).suffix != ANSWERS_SUFFIX:
             raise InvalidInputError(f"{out}: the name must end in {ANSWERS_SUFFIX}")
         check_encrypted(self.settings, None, None, None)

@@ -227,6 +227,7 @@ class Site(Background):
         Site
             This object.
         """
+        schema = Schema.of(schema)
         seen = self.forgotten.marks
         X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if send_plain_sums:
@@ -301,6 +302,7 @@ class Site(Background):
         Site
             This object.
         """
+        schema = Schema.of(schema)
         seen = self.forgotten.marks
         X, y, person = without_forgotten(self.forgotten, X, y, person, schema)
         if moments.epsilon is None or moments.classes is None:

@@ -95,7 +95,7 @@ class MomentSum:
     ) -> None:
         check_parameter("parties", parties, Instance(SumParties, "a SumParties"))
         check_parameter("most_rows", most_rows, (Whole(1, MOST_ROWS), None))
-        self._rounds = MomentRounds(moments, n_features, of_persons, schema)
+        self._rounds = MomentRounds(moments, n_features, of_persons, Schema.of(schema))
         self._parties, self._id, self._noise = parties, round_id, moments.epsilon is not None
         self._largest = STEPS * (MOST_ROWS // len(parties.sites) if most_rows is None else most_rows)
         told = {

@@ -235,6 +235,7 @@ class PrivateMoments(Stored, BaseEstimator):
         PrivateMoments
             This object, with the release.
         """
+        schema = Schema.of(schema)
         budget = Budget.of(self, person is not None)
         if not schema.plain and np.shape(X)[0] == 0:  # to refuse it would tell that there is nobody
             rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y)
@@ -314,7 +315,7 @@ class PrivateMoments(Stored, BaseEstimator):
         >>> PrivateMoments(1.0, classes=[0, 1]).promise(5).record
         (1.0, 1e-05)
         """
-        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, schema)
+        promised = Budget.of(self, of_persons).promise(self.sampler, n_features, Schema.of(schema))
         return reduce(Guarantee.provided, conditions, promised)
 
     def _limited(self, rows: Floats, labels: Labels, person: Any) -> tuple[Floats, Labels, Index]:
