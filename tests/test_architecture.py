@@ -137,19 +137,19 @@ LONGER_FILES = {
 # The ratchet: each number may only fall, and whoever lowers one by more than a fiftieth enters the new one.
 # `python -m benchmarks.house` prints all of them with their goals.
 RATCHET = {
-    "files": 244,
-    "lines of code": 44_860,
-    "statements": 35_384,
-    "functions with more than ten branches": 179,
-    "branches of the most complex function": 38,
+    "files": 226,
+    "lines of code": 41_906,
+    "statements": 33_601,
+    "functions with more than ten branches": 167,
+    "branches of the most complex function": 33,
     "branches of 100 functions on average": 334,
-    "modules with one importer": 40,
-    "names in __all__": 562,
-    "tests of schema is None": 34,
-    "annotations Schema | None above tables": 28,
-    "(de)serialising functions": 191,
+    "modules with one importer": 35,
+    "names in __all__": 521,
+    "tests of schema is None": 23,
+    "annotations Schema | None above tables": 0,
+    "(de)serialising functions": 64,
     "private names of other libraries": 19,
-    "options": 425,
+    "options": 419,
 }
 OUTSIDE = ("tests", "experiments", "benchmarks")
 
