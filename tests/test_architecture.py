@@ -138,11 +138,11 @@ LONGER_FILES = {
 # `python -m benchmarks.house` prints all of them with their goals.
 RATCHET = {
     "files": 226,
-    "lines of code": 41_910,
-    "statements": 33_606,
-    "functions with more than ten branches": 168,
+    "lines of code": 41_936,
+    "statements": 33_629,
+    "functions with more than ten branches": 169,
     "branches of the most complex function": 33,
-    "branches of 100 functions on average": 334,
+    "branches of 100 functions on average": 335,
     "modules with one importer": 35,
     "names in __all__": 521,
     "tests of schema is None": 23,

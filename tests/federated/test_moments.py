@@ -1,6 +1,8 @@
 """Owners release their moments once; the server adds them up, and forgets an owner without a trace."""
 
 import math
+import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,10 +11,13 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
+from onefold._base import records, stored
 from onefold.encoders import GradientHistograms, RandomFeatures
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.fabrication import MomentClassifier, MomentFabricator
 from onefold.federated import MomentFederation, release_moments
+from onefold.federated.moments import moments_in
+from onefold.models import KAHM
 from onefold.privacy import PrivateMoments, calibration
 
 ARRAYS = ("counts_", "sums_", "second_moments_", "count_noise_", "sum_noise_", "second_noise_", "classes_")
@@ -294,3 +299,37 @@ def test_six_sites_classify_encoded_digits() -> None:
     alone = federation.fitted(MomentClassifier, fitted)
     lacking = np.isin(truth, (3, 6))
     assert alone.score(queries[lacking], truth[lacking]) < 0.5 < model.score(queries[lacking], truth[lacking])
+
+
+def test_a_message_of_moments_that_holds_a_model_is_refused_before_it_is_made() -> None:
+    rows = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
+    sent = records.pack("private moments", 1, stored.Contents.of(KAHM().fit(rows)), compact=True)
+    tracemalloc.start()
+    with pytest.raises(FileFormatError, match="another class"):
+        moments_in(sent)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4e6  # a machine of 1200 samples takes 11.5 MB
+
+
+def test_a_message_of_moments_has_neither_parameters_nor_further_arrays() -> None:
+    moments = PrivateMoments(1.0, classes=[0, 1], centre=None).fit(np.eye(2)[[0, 1] * 30], [0, 1] * 30)
+    arrays = records._Places()
+    plain = records.plain_of(stored.Contents.of(moments), arrays)
+    plain["model"]["parameters"] = {"random_state": 7}
+    with pytest.raises(FileFormatError, match="parameters"):
+        moments_in(records.pack("private moments", 1, plain, dict(arrays)))
+    more = stored.Contents.of(moments, {"anything": np.zeros(3)})
+    with pytest.raises(FileFormatError, match="belong to nothing"):
+        moments_in(records.pack("private moments", 1, more))
+
+
+@pytest.mark.parametrize("setting", ["ledger", "neighbours", "radius", "rows_per_person", "centre", "shares"])
+def test_a_federation_refuses_settings_that_its_releases_would_pass_over(setting: str) -> None:
+    given: dict[str, Any] = {setting: 1}
+    with pytest.raises(InvalidInputError, match=f"{setting} is no setting of a federation"):
+        MomentFederation(epsilon=1.0, classes=[0, 1], **given)
+
+
+def test_a_federation_takes_no_schema_as_numbers() -> None:
+    assert MomentFederation(None, classes=[0, 1]).schema.plain

@@ -276,3 +276,14 @@ def test_sums_of_a_table_see_directions_of_rows_and_not_their_lengths() -> None:
     usual = found(1.0, 1.0)
     assert 0.5 < usual[1] < 0.99  # neither guessing nor too easy to tell a difference
     assert found(0.25, 1.0) == found(1.0, 0.25) == found(0.25, 0.25) == usual
+
+
+@pytest.mark.parametrize("method", ["folding", "joined", "moments"])
+def test_texts_among_rows_are_refused_without_a_cell(method: str) -> None:
+    X, y = np.eye(2)[[0, 1] * 30], np.array([0, 1] * 30)
+    named = X.astype(object)
+    named[7, 1] = "SECRET0142"
+    for given in ({"X": named, "y": y}, {"X": X, "y": y, "X_test": named, "y_test": y}):
+        with pytest.raises(InvalidInputError, match="X holds text") as caught:
+            simulate(**given, n_clients=2, method=method)
+        assert "SECRET" not in str(caught.value)

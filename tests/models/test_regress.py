@@ -10,7 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from onefold import FoldingRegressor, io
+from onefold import DeepFuzzyModel, FoldingRegressor, MembershipMapping, io
 from onefold.exceptions import FileFormatError, InvalidInputError
 from onefold.models.regress import mixed_outputs
 from reference.forging import with_array
@@ -119,3 +119,10 @@ def test_file_holds_the_whole_regressor(friedman: list, tmp_path: Path, compact:
 def test_parameters_that_make_no_sense_are_refused(given: dict) -> None:
     with pytest.raises(InvalidInputError, match="must be"):
         FoldingRegressor(**given).fit(np.eye(5), np.arange(5))
+
+
+@pytest.mark.parametrize("model", [FoldingRegressor(), DeepFuzzyModel(), MembershipMapping()])
+def test_outputs_that_are_texts_are_refused_without_one(model: Any) -> None:
+    with pytest.raises(InvalidInputError, match="y must hold") as caught:
+        model.fit(np.eye(2)[[0, 1] * 30], ["SECRETa", "b"] * 30)
+    assert "SECRET" not in str(caught.value)

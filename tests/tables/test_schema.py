@@ -313,3 +313,9 @@ def test_functions_take_no_schema_as_numbers_and_refuse_what_is_none() -> None:
         release(None)
         with pytest.raises(InvalidInputError, match="schema must be a Schema, or None"):
             release("patients.json")
+
+
+def test_a_type_that_is_a_list_beside_a_bound_is_refused() -> None:
+    field = {"name": "d", "type": ["date"], "constraints": {"minimum": "2000-01-01"}}
+    with pytest.raises(InvalidInputError, match="field 'd'"):
+        Schema.from_dict({"fields": [field]})

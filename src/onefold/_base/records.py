@@ -261,14 +261,15 @@ def _raised(error: ValidationError, kind: type[OnefoldError]) -> OnefoldError:
 class _Named(dict[str, AnyArray]):
     """The arrays of a file, and the names of those that a field has named."""
 
-    def __init__(self, arrays: Arrays) -> None:
+    def __init__(self, arrays: Arrays, kind: str) -> None:
         super().__init__(arrays)
         self.named: set[str] = set()
+        self.kind = kind
 
 
 def checked(reader: TypeAdapter[T], text: str, arrays: Arrays, kind: str) -> T:
     """Check every field; an array that no field names is foreign."""
-    context = _Named(arrays)
+    context = _Named(arrays, kind)
     try:
         result = reader.validate_json(text, context=context)
     except ValidationError as error:

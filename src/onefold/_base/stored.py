@@ -34,8 +34,9 @@ class NamedClass:
         return core_schema.with_info_plain_validator_function(self._checked)
 
     def _checked(self, value: Any, info: Any) -> Any:
-        made = _made(value, info.context) if info.mode == "json" else value
-        if not isinstance(made, CLASSES[self.kind] if isinstance(self.kind, str) else self.kind):
+        wanted = CLASSES[self.kind] if isinstance(self.kind, str) else self.kind
+        made = _made(value, info.context, wanted) if info.mode == "json" else value
+        if not isinstance(made, wanted):
             raise InvalidInputError("is of another class")
         return made
 
@@ -45,6 +46,7 @@ class Stored(Record):
 
     kind: ClassVar[str] = "model"
     _left_out: ClassVar[tuple[str, ...]] = ()  # parameters that are not kept, or are with what was learned
+    _has_parameters: ClassVar[bool] = True  # whether a file says any of them
     n_features_in_: int
 
     def _kept(self) -> dict[str, Any]:
@@ -84,7 +86,10 @@ class Stored(Record):
 
     @classmethod
     def _made_of(cls, text: str, arrays: Arrays) -> Self:
-        model = _contents(text, arrays, cls.kind).model
+        found = _contents(text, arrays, cls.kind)
+        model = found.model
+        if found.extras and not cls._has_parameters:
+            raise FileFormatError("damaged: it has arrays that belong to nothing")
         if not isinstance(model, cls):
             raise FileFormatError(f"it holds a {type(model).__name__}, not a {cls.__name__}")
         return model
@@ -170,8 +175,8 @@ def _reader(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(tuple[kind], config=CONFIG)
 
 
-def _made(value: Any, context: Any) -> Any:
-    """The object that a file describes, checked."""
+def _made(value: Any, context: Any, wanted: type = object) -> Any:
+    """The object that a file describes, checked; nothing of another class than the wanted one is made."""
     name, given = (value.get(key) for key in ("class", "parameters")) if isinstance(value, dict) else ("", "")
     if (
         not isinstance(name, str)
@@ -182,8 +187,12 @@ def _made(value: Any, context: Any) -> Any:
     kind = CLASSES.get(name)
     if kind is None:
         raise InvalidInputError("it holds a kind of model this version does not know")
+    if not issubclass(kind, wanted) or (wanted is Stored and getattr(kind, "kind", "") != context.kind):
+        raise InvalidInputError("is of another class")  # before it takes time and memory to make it
     if not issubclass(kind, Stored):
         return kind.from_dict(given)
+    if given and not kind._has_parameters:
+        raise InvalidInputError("has parameters, which are not kept")
     parameters = {
         key: _made(inner, context) if isinstance(inner, dict) else inner for key, inner in given.items()
     }

@@ -205,7 +205,10 @@ def check_rows(
     types = getattr(X, "dtypes", ()) if declared_type else ()
     floats = list(FLOATS) if all(kind == np.float32 for kind in types) else np.float64
     try:
-        return validate_data(estimator, X, y, reset=reset, dtype=floats, **outputs)
+        rows = validate_data(estimator, X, y, reset=reset, dtype=floats, **outputs)
+        if numeric_outputs and rows[1].dtype.kind not in "fiub":  # their own error would quote one
+            raise InvalidInputError("y must hold one number for each row, or several")
+        return rows
     except ValueError as error:
         message = str(error)
         if "Reshape your data" in message:  # the original prints the array

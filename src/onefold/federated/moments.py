@@ -46,6 +46,7 @@ OTHER_KIND = (
     "whose label is a number, or x_range and y_range, decide which sums these are"
 )
 RANGES = {"x_range", "y_range"}
+SETTINGS = {"classes", "second_moments", "head", "lift", "groups", "objective"}
 NO_CLASSES = "second_moments, head, groups, objective and classes are for classes, not for numbers to predict"
 
 
@@ -302,12 +303,15 @@ class MomentFederation:
         whitening: ArrayLike | None = None,
         **settings: Any,
     ) -> None:
-        self.schema, self.most_rows, self.whitening = Schema.of(schema), most_rows, whitening
+        schema = Schema.of(schema)
+        self.schema, self.most_rows, self.whitening = schema, most_rows, whitening
         check_parameters(self, {"most_rows": (Whole(1), None)})
         self.epsilon, self.delta, self.encoder = epsilon, delta, encoder
         if isinstance(whitening, str):
             raise InvalidInputError("whitening must be a public matrix, the same at all sites, or None")
         given = {"lift": None} | {name: value for name, value in settings.items() if value is not None}
+        if unknown := sorted(given.keys() - RANGES - SETTINGS):  # which a release would pass over
+            raise InvalidInputError(f"{unknown[0]} is no setting of a federation")
         if isinstance(given["lift"], str):  # which an estimator takes
             raise InvalidInputError("lift must be a number, such as 512: no site sees all rows to choose one")
         # The settings are those of the estimators: these refuse what makes no sense.

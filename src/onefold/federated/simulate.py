@@ -229,7 +229,7 @@ def simulate(
     expected = max(len(lies), 1) if n_liars is None else n_liars
     server = GlobalClassifier(rule, classes=np.unique(labels), n_liars=expected)
     public: Any = (
-        None if labelled is None else (np.asarray(labelled[0]), _columns(labelled[1], server.classes_))
+        None if labelled is None else (_numbers(labelled[0]), _columns(labelled[1], server.classes_))
     )
     if rule == "weighted" and public is None:
         raise InvalidInputError("the weighted rule needs labelled queries: pass labelled=(X, y)")
@@ -572,12 +572,23 @@ def lie(kind: str, answers: Array, largest: float, rng: np.random.Generator) -> 
 def _parts(X: Any, y: Any, X_test: Any, y_test: Any) -> tuple[AnyArray, Labels, AnyArray, Labels]:
     if y is None:
         raise InvalidInputError("y is missing: give the labels, or a schema that names their column")
-    X, y = np.asarray(X), np.asarray(y)
+    X, y = _numbers(X), np.asarray(y)
     if (X_test is None) != (y_test is None):
         raise InvalidInputError("X_test and y_test go together")
     if X_test is None:
         X, y, X_test, y_test = train_test_split(X, y)
-    return X, y, np.asarray(X_test), np.asarray(y_test)
+    return X, y, _numbers(X_test), np.asarray(y_test)
+
+
+def _numbers(rows: Any) -> AnyArray:
+    """Rows as an array of numbers; numpy's own error would quote a cell."""
+    array = np.asarray(rows)
+    try:
+        return array if array.dtype.kind in "fiub" else array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            "X holds text where numbers are needed: encode the table by a Schema of onefold.tables"
+        ) from None
 
 
 def _accuracy(predicted: Labels | None, truth: Labels) -> float:

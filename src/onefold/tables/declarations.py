@@ -410,7 +410,7 @@ def _python_value(entry: dict[str, Any], key: str, value: Any, folder: Path | No
             raise InvalidInputError(f"{key} must be a list")
         return tuple(value)
     if key in BOUNDS and isinstance(value, str):
-        if entry["type"] not in CALENDAR:
+        if entry["type"] not in tuple(CALENDAR):  # which may be anything, also a list
             raise InvalidInputError(f"minimum and maximum of a {entry['type']} must be numbers")
         moment = _moment(entry["type"], entry.get("format", "default"), value)
         if math.isnan(moment):

@@ -160,6 +160,7 @@ class PrivateMoments(Stored, BaseEstimator):
     """
 
     kind = "private moments"
+    _has_parameters = False
     counts_: Floats
     sums_: Floats
     second_moments_: Floats
